@@ -1,0 +1,30 @@
+//! From text to what the indices hold: normal form, terms, the questions asked of a query.
+//!
+//! Pure and bounded: every function takes time linear in its input (sorting aside) and allocates
+//! in proportion to it, whatever the bytes. The router analyses a text once, before the write is
+//! proposed; the terms travel in the command with [`ANALYZER_VERSION`], so no replica ever
+//! analyses on its own and an upgrade of a Unicode table can never split a shard.
+//!
+//! - [`normalize()`]: the form whose hash finds exact duplicates.
+//! - [`analyze`], [`analyze_query`]: terms for the keyword index, terms to look up.
+//! - [`index_text`], [`embed_text`]: which text is analysed and which is embedded.
+//! - [`SpeakerNames`]: whom a query names.
+
+mod analyzer;
+mod chars;
+mod document;
+mod normalize;
+mod query;
+mod scan;
+mod speakers;
+mod stopwords;
+mod term;
+
+pub use analyzer::{ANALYZER_VERSION, Terms, analyze, content_token_count};
+pub use document::{captioned, embed_text, index_text};
+pub use normalize::normalize;
+pub use query::{
+    LONG_QUERY_WORDS, QueryTerms, SHORT_QUESTION_TOKENS, analyze_query, is_short_question, names_self,
+};
+pub use speakers::{Addressed, SpeakerNames};
+pub use term::TERM_BYTES_MAX;
