@@ -1,0 +1,39 @@
+//! Load runner, quality benchmarks, and what they share with the command line: the REST client,
+//! the readers of import files and the importer.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+pub mod client;
+mod dev_server;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod fake;
+pub mod import;
+pub mod locomo;
+
+/// Arguments of `holdfast bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchCommand {
+    /// Measure evidence recall on a LoCoMo file
+    Locomo(locomo::LocomoArgs),
+    /// Print some questions of a LoCoMo file as JSON Lines
+    LocomoQuestions(locomo::QuestionsArgs),
+}
+
+/// Runs the benchmark that the arguments name.
+///
+/// # Errors
+/// What the benchmark reports; a [`client::ClientError`] in the chain tells the exit code.
+pub async fn run(args: BenchArgs) -> Result<()> {
+    match args.command {
+        BenchCommand::Locomo(args) => locomo::run(&args).await,
+        BenchCommand::LocomoQuestions(args) => args.run(),
+    }
+}

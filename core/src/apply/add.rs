@@ -1,0 +1,257 @@
+//! New memories.
+
+use super::{Answers, Context, Step};
+use crate::command::{Add, NewMemory, Origin};
+use crate::event::Event;
+use crate::keys::due::{Due, DueKind};
+use crate::keys;
+use crate::memory::{
+    Counters, IdempotencyId, IdempotencyItem, IndexRow, MemoryRow, ModelTag, STRENGTH_NEW, SpaceRow, TombstoneRow,
+};
+use crate::outcome::{ItemOutcome, ItemStatus};
+use crate::space::SpaceKey;
+use crate::state::State;
+use crate::{Error, ErrorCode};
+
+pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, add: &Add) -> Step<Answers> {
+    let has_vectors = add.items.iter().any(|item| item.index.vector.is_some());
+    let model = choose_model(context, space, add.model.as_ref().filter(|_| has_vectors), add.vectors_given)?;
+    let mut counters = context.rows.counters(space)?;
+    let mut answers = Vec::with_capacity(add.items.len());
+    for (at, item) in add.items.iter().enumerate() {
+        let answer = one(context, space, add.origin, item, model, &mut counters)?;
+        if let Some(reason) = &answer.0.reason
+            && !add.partial
+        {
+            return Err(reason.clone().at(format!("memories[{at}].id")).into());
+        }
+        answers.push(answer);
+    }
+    context.rows.write_counters(space, &counters)?;
+    Ok(answers)
+}
+
+/// The number of the model among the space's, or `None` if vectors of it have no place there. The
+/// first vector of a space fixes its model.
+pub(super) fn choose_model<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    model: Option<&ModelTag>,
+    given: bool,
+) -> Step<Option<u8>> {
+    let row = context.rows.space_row(space)?;
+    let is_new = row.is_none();
+    let mut row = row.unwrap_or_else(|| SpaceRow { models: Vec::new(), created_us: context.now_us });
+    let chosen = match (model, row.models.last()) {
+        (None, _) => None,
+        (Some(model), None) => {
+            row.models.push(model.clone());
+            Some(0)
+        }
+        (Some(model), Some(current)) if model == current => u8::try_from(row.models.len() - 1).ok(),
+        (Some(model), Some(current)) if given => {
+            let detail = format!(
+                "this space holds vectors of {} with {} dimensions; these are of {} with {}; \
+                 send matching vectors, or the text alone",
+                current.id, current.dims, model.id, model.dims
+            );
+            return Err(Error::invalid("embedding", detail).into());
+        }
+        (Some(_), Some(_)) => None,
+    };
+    if is_new || (chosen == Some(0) && row.models.len() == 1) {
+        context.rows.write(keys::space_row::key(space), &row)?;
+    }
+    Ok(chosen)
+}
+
+fn one<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    origin: Origin,
+    item: &NewMemory,
+    model: Option<u8>,
+    counters: &mut Counters,
+) -> Step<(ItemOutcome, IdempotencyItem)> {
+    let id = &item.index.id;
+    if let Some(existing) = context.rows.memory(space, id)? {
+        return Ok(repeated_id(id, item, &existing));
+    }
+    let grave: Option<TombstoneRow> = context.rows.read(&keys::tombstone::key(space, id))?;
+    if grave.is_some() && origin != Origin::Caller {
+        let reason = Error::new(ErrorCode::Conflict, "this memory was deleted and stays deleted");
+        return Ok(rejected(id, reason));
+    }
+    if !item.id_chosen
+        && let Some(same) = context.rows.id_of_text(space, item.text_hash)?
+    {
+        return merge(context, space, &same);
+    }
+    // A new statement under the id of a deleted one goes on counting, so that a version that a
+    // client still holds never fits by accident.
+    let version = grave.map_or(1, |grave| grave.version + 1);
+    create(context, space, item, model, version, counters)?;
+    let made = if item.id_chosen { None } else { made_id(id) };
+    let kept = made.map_or(IdempotencyId::Requested, IdempotencyId::Made);
+    Ok(answer(id, version, ItemStatus::Created, kept))
+}
+
+fn create<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    item: &NewMemory,
+    model: Option<u8>,
+    version: u64,
+    counters: &mut Counters,
+) -> Step<()> {
+    counters.last_seq += 1;
+    counters.memories += 1;
+    counters.bytes += stored_bytes(&item.content, &item.index.metadata);
+    let seq = counters.last_seq;
+    let id = &item.index.id;
+    let event_us = if item.event_given { item.index.event_us } else { context.now_us };
+    let mut row = IndexRow {
+        strength_milli: STRENGTH_NEW,
+        access_count: 0,
+        count: 1,
+        created_us: context.now_us,
+        event_us,
+        last_access_us: event_us,
+        ..item.index.clone()
+    };
+    place_vector(&mut row, model);
+    context.rows.write(keys::memory::key(space, id), &memory_row(item, seq, version, context.now_us))?;
+    context.rows.write(keys::index_row::key(space, seq), &row)?;
+    context.rows.claim_text(space, item.text_hash, id)?;
+    if let Some(at_us) = row.expires_us {
+        context.rows.put_due(&expiry(space, id, at_us))?;
+    }
+    context.events.push(Event::Put { space: space.clone(), seq, row: Box::new(row) });
+    Ok(())
+}
+
+/// The same text once more: it is counted.
+fn merge<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+) -> Step<(ItemOutcome, IdempotencyItem)> {
+    let Some(memory) = context.rows.memory(space, id)? else {
+        let detail = format!("a text of {space} belongs to {id}, which does not exist");
+        return Err(super::ApplyError::Inconsistent(detail).into());
+    };
+    let mut row = context.rows.index_row(space, memory.seq)?;
+    row.count = row.count.saturating_add(1);
+    context.rows.write(keys::index_row::key(space, memory.seq), &row)?;
+    context.events.push(Event::Put { space: space.clone(), seq: memory.seq, row: Box::new(row) });
+    Ok(answer(id, memory.version, ItemStatus::Merged, IdempotencyId::Existing(memory.seq)))
+}
+
+fn repeated_id(id: &str, item: &NewMemory, existing: &MemoryRow) -> (ItemOutcome, IdempotencyItem) {
+    if existing.content == item.content {
+        return answer(id, existing.version, ItemStatus::Duplicate, IdempotencyId::Requested);
+    }
+    let detail = "a memory with this id and other content exists; PATCH it, or choose another id";
+    rejected(id, Error::new(ErrorCode::AlreadyExists, detail))
+}
+
+fn rejected(id: &str, reason: Error) -> (ItemOutcome, IdempotencyItem) {
+    let (mut item, kept) = answer(id, 0, ItemStatus::Rejected, IdempotencyId::Requested);
+    item.reason = Some(reason);
+    (item, kept)
+}
+
+pub(super) fn answer(
+    id: &str,
+    version: u64,
+    status: ItemStatus,
+    kept: IdempotencyId,
+) -> (ItemOutcome, IdempotencyItem) {
+    let outcome = ItemOutcome { id: id.to_owned(), version, status, reason: None };
+    (outcome, IdempotencyItem { status, version, id: kept })
+}
+
+/// The row of a new memory or of a new version of one.
+pub(super) fn memory_row(item: &NewMemory, seq: u64, version: u64, now_us: i64) -> MemoryRow {
+    MemoryRow {
+        seq,
+        version,
+        content: item.content.clone(),
+        tokens: item.tokens,
+        text_hash: item.text_hash,
+        updated_us: now_us,
+        confidence: item.confidence,
+        fact: item.fact.clone(),
+        source: item.source.clone(),
+        derived_from: item.derived_from.clone(),
+        supersedes: Vec::new(),
+        superseded_by: None,
+        overrides: Vec::new(),
+        possible_conflicts: Vec::new(),
+    }
+}
+
+/// Names the model of a row's vector, or takes out a vector that has no place in the space.
+pub(super) fn place_vector(row: &mut IndexRow, model: Option<u8>) {
+    row.vector = match (row.vector.take(), model) {
+        (Some(mut vector), Some(model)) => {
+            vector.model = model;
+            Some(vector)
+        }
+        _ => None,
+    };
+}
+
+pub(super) fn expiry(space: &SpaceKey, id: &str, at_us: i64) -> Due {
+    Due { at_us, space: space.clone(), kind: DueKind::Expiry, id: id.to_owned() }
+}
+
+pub(super) fn stored_bytes(content: &str, metadata: &str) -> u64 {
+    (content.len() + metadata.len()) as u64
+}
+
+/// The 16 bytes of an id in the hyphenated form of a UUID (RFC 9562, section 4), which is what
+/// routers make; `None` for any other id.
+fn made_id(id: &str) -> Option<[u8; 16]> {
+    let bytes = id.as_bytes();
+    if bytes.len() != 36 || [8, 13, 18, 23].iter().any(|at| bytes[*at] != b'-') {
+        return None;
+    }
+    let digits: Vec<u8> = bytes.iter().copied().filter(|b| *b != b'-').collect();
+    let mut made = [0u8; 16];
+    for (byte, pair) in made.iter_mut().zip(digits.chunks(2)) {
+        let digit = |b: u8| match b {
+            b'0'..=b'9' => Some(b - b'0'),
+            b'a'..=b'f' => Some(b - b'a' + 10),
+            _ => None,
+        };
+        *byte = digit(pair[0])? << 4 | digit(*pair.get(1)?)?;
+    }
+    (uuid_text(made) == id).then_some(made)
+}
+
+/// The hyphenated form of the 16 bytes of a UUID.
+pub(super) fn uuid_text(bytes: [u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bytes.into_iter().enumerate() {
+        if [4, 6, 8, 10].contains(&at) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_routers_pack_into_16_bytes() {
+        let id = "0195f2a0-7c3e-7d11-9a4b-00ff10ab23cd";
+        assert_eq!(made_id(id).map(uuid_text).as_deref(), Some(id));
+        for other in ["", "conv-26/D1:3", "0195F2A0-7c3e-7d11-9a4b-00ff10ab23cd", "0195f2a0-7c3e-7d11-9a4b-00ff10ab23c-"] {
+            assert_eq!(made_id(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Deletes a memory with its history and leaves a tombstone.
+
+use super::{Answers, Context, Step, add, update};
+use crate::event::Event;
+use crate::keys::due::{Due, DueKind};
+use crate::keys;
+use crate::limits::TOMBSTONE_KEEP_US;
+use crate::memory::{IdempotencyId, MemoryRow, TombstoneRow};
+use crate::outcome::ItemStatus;
+use crate::space::SpaceKey;
+use crate::state::State;
+
+/// Most rows of history that one step of the clean-up reads.
+const HISTORY_STEP: usize = 64;
+
+pub(super) fn apply<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    if_version: Option<u64>,
+) -> Step<Answers> {
+    let memory = update::current(context, space, id, if_version)?;
+    remove(context, space, id, &memory)?;
+    Ok(vec![add::answer(id, memory.version, ItemStatus::Deleted, IdempotencyId::Requested)])
+}
+
+/// Takes every row of a memory out, whoever asked for it.
+pub(super) fn remove<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    memory: &MemoryRow,
+) -> Step<()> {
+    let row = context.rows.index_row(space, memory.seq)?;
+    context.rows.delete(&keys::memory::key(space, id))?;
+    context.rows.delete(&keys::index_row::key(space, memory.seq))?;
+    context.rows.release_text(space, memory.text_hash, id)?;
+    if let Some(at_us) = row.expires_us {
+        context.rows.delete_due(&add::expiry(space, id, at_us))?;
+    }
+    remove_history(context, space, id)?;
+
+    let source_ids = memory.source.iter().flat_map(|source| source.uri.iter().chain(&source.message_ids));
+    let tombstone = TombstoneRow {
+        seq: memory.seq,
+        version: memory.version,
+        log_index: context.log_index,
+        deleted_us: context.now_us,
+        sources: source_ids.map(|source| keys::tombstone::source_hash(space, source)).collect(),
+    };
+    let grave = keys::tombstone::key(space, id);
+    let is_new = context.rows.read::<TombstoneRow>(&grave)?.is_none();
+    context.rows.write(grave, &tombstone)?;
+
+    let mut counters = context.rows.counters(space)?;
+    counters.memories = counters.memories.saturating_sub(1);
+    counters.bytes = counters.bytes.saturating_sub(add::stored_bytes(&memory.content, &row.metadata));
+    counters.tombstones += u64::from(is_new);
+    if counters.tombstone_due_us.is_none() {
+        let at_us = context.now_us.saturating_add(TOMBSTONE_KEEP_US);
+        counters.tombstone_due_us = Some(at_us);
+        context.rows.put_due(&tombstones_due(space, at_us))?;
+    }
+    context.rows.write_counters(space, &counters)?;
+    context.events.push(Event::Remove { space: space.clone(), seq: memory.seq });
+    Ok(())
+}
+
+pub(super) fn tombstones_due(space: &SpaceKey, at_us: i64) -> Due {
+    Due { at_us, space: space.clone(), kind: DueKind::Tombstone, id: String::new() }
+}
+
+fn remove_history<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, id: &str) -> Step<()> {
+    let prefix = keys::history::prefix(space, id);
+    loop {
+        let rows = context.rows.scan(&prefix, None, HISTORY_STEP)?;
+        for (key, _) in &rows {
+            context.rows.delete(key)?;
+        }
+        if rows.len() < HISTORY_STEP {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Changes of the cluster's own data.
+
+use super::{Context, Step};
+use crate::access::{ApiKeyRow, ClusterRow, TenantRow};
+use crate::command::MetaCommand;
+use crate::keys::meta;
+use crate::outcome::Outcome;
+use crate::space::SHARDS_MAX;
+use crate::state::State;
+use crate::{Error, ErrorCode};
+
+pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaCommand) -> Step<Outcome> {
+    match command {
+        MetaCommand::InitCluster { cluster_id, shards, tenant, key } => {
+            if context.rows.read::<ClusterRow>(&meta::cluster())?.is_some() {
+                return refuse(ErrorCode::AlreadyExists, "the cluster is initialised already; this happens once");
+            }
+            if *shards == 0 || *shards > SHARDS_MAX {
+                return refuse(ErrorCode::InvalidArgument, "a cluster has 1 to 256 shards");
+            }
+            let row = ClusterRow { cluster_id: *cluster_id, shards: *shards, created_us: context.now_us };
+            context.rows.write(meta::cluster(), &row)?;
+            create_tenant(context, tenant)?;
+            create_key(context, key)
+        }
+        MetaCommand::CreateTenant(tenant) => create_tenant(context, tenant),
+        MetaCommand::CreateKey(key) => create_key(context, key),
+        MetaCommand::RevokeKey { id, tenant } => revoke_key(context, id, tenant.as_deref()),
+    }
+}
+
+fn refuse<T>(code: ErrorCode, detail: &str) -> Step<T> {
+    Err(Error::new(code, detail).into())
+}
+
+fn create_tenant<S: State>(context: &mut Context<'_, S>, tenant: &TenantRow) -> Step<Outcome> {
+    let key = meta::tenant(&tenant.id);
+    if context.rows.read::<TenantRow>(&key)?.is_some() {
+        return refuse(ErrorCode::AlreadyExists, "a tenant with this id exists");
+    }
+    context.rows.write(key, &TenantRow { created_us: context.now_us, ..tenant.clone() })?;
+    Ok(Outcome::Done)
+}
+
+fn create_key<S: State>(context: &mut Context<'_, S>, row: &ApiKeyRow) -> Step<Outcome> {
+    if context.rows.read::<TenantRow>(&meta::tenant(&row.tenant))?.is_none() {
+        return refuse(ErrorCode::NotFound, "there is no such tenant; create it first");
+    }
+    let key = meta::api_key(&row.id);
+    if context.rows.read::<ApiKeyRow>(&key)?.is_some() {
+        return refuse(ErrorCode::AlreadyExists, "a key with this id exists");
+    }
+    context.rows.write(key, &ApiKeyRow { created_us: context.now_us, revoked_us: None, ..row.clone() })?;
+    Ok(Outcome::Done)
+}
+
+fn revoke_key<S: State>(context: &mut Context<'_, S>, id: &str, tenant: Option<&str>) -> Step<Outcome> {
+    let key = meta::api_key(id);
+    let row = context.rows.read::<ApiKeyRow>(&key)?;
+    // A key of another tenant is answered like one that does not exist: no oracle.
+    let Some(row) = row.filter(|row| tenant.is_none_or(|tenant| tenant == row.tenant)) else {
+        return refuse(ErrorCode::NotFound, "there is no key with this id");
+    };
+    let revoked_us = row.revoked_us.or(Some(context.now_us));
+    context.rows.write(key, &ApiKeyRow { revoked_us, ..row })?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,168 @@
+//! The state machine: what a committed command does to the state of a shard. One file per command.
+//!
+//! Invariants, each held by a test:
+//! - the same commands at the same positions on the same state give the same bytes and outcomes;
+//! - a command changes all of its rows or none;
+//! - log time never stands still: now = max(last applied time + 1 us, the leader's stamp);
+//! - only replicated rows are read and written.
+
+mod add;
+mod delete;
+mod feedback;
+mod idempotency;
+mod meta;
+mod rows;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod update;
+
+use crate::codec::CodecError;
+use crate::command::{Command, SpaceCommand, Write};
+use crate::event::Event;
+use crate::memory::IdempotencyItem;
+use crate::outcome::{ItemOutcome, Outcome};
+use crate::state::{Overlay, Reader, State, StateError};
+use crate::{Error, keys};
+use rows::Rows;
+
+/// Where in the log a command stands, and when its leader proposed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Index of the entry in the log of the group.
+    pub log_index: u64,
+    /// The leader's clock at the proposal, in microseconds since 1970.
+    pub stamp_us: i64,
+}
+
+/// What applying a command gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// The answer for the writer.
+    pub outcome: Outcome,
+    /// The changes for whoever follows the state, in order.
+    pub events: Vec<Event>,
+}
+
+/// The state cannot be trusted, or the command is of a later version: the replica must stop.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// A row cannot be read from the store.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A row or a command cannot be decoded.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// Two rows that belong together disagree.
+    #[error("the state is inconsistent: {0}")]
+    Inconsistent(String),
+}
+
+/// Why a command ends without an answer of its own: a refusal for the caller, or a fault.
+enum Stop {
+    Refused(Error),
+    Fault(ApplyError),
+}
+
+impl<E: Into<ApplyError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Fault(error.into())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+type Step<T> = std::result::Result<T, Stop>;
+
+/// What a command sees: the rows, the time, and where it puts its events.
+struct Context<'a, S> {
+    rows: Rows<'a, S>,
+    now_us: i64,
+    log_index: u64,
+    events: Vec<Event>,
+}
+
+/// Applies one committed command.
+///
+/// # Errors
+/// [`ApplyError`] if the state cannot be read; nothing was written then, and the replica must stop.
+pub fn apply(
+    state: &mut Overlay<impl Reader>,
+    position: Position,
+    command: &Command,
+) -> Result<Applied, ApplyError> {
+    let now_us = tick(state, position.stamp_us)?;
+    let mut savepoint = Overlay::new(&*state);
+    let mut context = Context {
+        rows: Rows::new(&mut savepoint),
+        now_us,
+        log_index: position.log_index,
+        events: Vec::new(),
+    };
+    let end = match command {
+        Command::Space(command) => space(&mut context, command),
+        Command::Sweep { limit } => sweep::apply(&mut context, *limit),
+        Command::Meta(command) => meta::apply(&mut context, command),
+    };
+    let events = context.events;
+    match end {
+        Ok(outcome) => {
+            let writes = savepoint.into_writes();
+            state.absorb(writes);
+            Ok(Applied { outcome, events })
+        }
+        Err(Stop::Refused(error)) => Ok(Applied { outcome: Outcome::Failed(error), events: Vec::new() }),
+        Err(Stop::Fault(fault)) => Err(fault),
+    }
+}
+
+/// The log time of the last applied command, `None` before the first.
+///
+/// # Errors
+/// [`ApplyError`] if the row cannot be read.
+pub fn last_applied_us(state: &impl Reader) -> Result<Option<i64>, ApplyError> {
+    let Some(value) = state.get(&keys::clock())? else { return Ok(None) };
+    match <[u8; 8]>::try_from(value.get(1..).unwrap_or_default()) {
+        Ok(bytes) if value[0] == crate::codec::Format::V1 as u8 => Ok(Some(i64::from_be_bytes(bytes))),
+        _ => Err(ApplyError::Inconsistent("the row of the clock is damaged".into())),
+    }
+}
+
+/// Advances log time, which a clock that goes backwards cannot hold up.
+fn tick(state: &mut impl State, stamp_us: i64) -> Result<i64, ApplyError> {
+    let now_us = match last_applied_us(state)? {
+        Some(last) => stamp_us.max(last.saturating_add(1)),
+        None => stamp_us,
+    };
+    let mut value = vec![crate::codec::Format::V1 as u8];
+    value.extend_from_slice(&now_us.to_be_bytes());
+    state.put(keys::clock(), value)?;
+    Ok(now_us)
+}
+
+/// The answers of a write with what its idempotency row keeps of them.
+type Answers = Vec<(ItemOutcome, IdempotencyItem)>;
+
+fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step<Outcome> {
+    if let Some(identity) = &command.idempotency
+        && let Some(outcome) = idempotency::replay(context, command, identity)?
+    {
+        return Ok(outcome);
+    }
+    let space = &command.space;
+    let answers = match &command.write {
+        Write::Add(add) => add::apply(context, space, add)?,
+        Write::Update(update) => update::apply(context, space, update)?,
+        Write::Delete { id, if_version } => delete::apply(context, space, id, *if_version)?,
+        Write::Feedback { items } => feedback::apply(context, space, items)?,
+    };
+    let (items, kept) = answers.into_iter().unzip();
+    if let Some(identity) = &command.idempotency {
+        idempotency::record(context, space, identity, kept)?;
+    }
+    Ok(Outcome::Items { items, log_index: context.log_index, replayed: false })
+}

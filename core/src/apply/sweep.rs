@@ -1,0 +1,75 @@
+//! Works off what is due by log time: expired memories, old idempotency rows and tombstones.
+
+use super::{Context, Step, delete, idempotency};
+use crate::keys::due::{Due, DueKind};
+use crate::keys::{self, Family};
+use crate::limits::TOMBSTONE_KEEP_US;
+use crate::memory::TombstoneRow;
+use crate::outcome::Outcome;
+use crate::space::SpaceKey;
+use crate::state::State;
+
+use super::ApplyError;
+use crate::codec::Stored;
+
+/// Most tombstones of a space that one sweep looks at.
+const TOMBSTONES_STEP: usize = 1000;
+
+pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<Outcome> {
+    let rows = context.rows.scan(&keys::due::prefix(), None, usize::from(limit))?;
+    let mut done = 0;
+    for (key, _) in &rows {
+        let Some(due) = Due::parse(key) else {
+            return Err(ApplyError::Inconsistent("a due row cannot be read".into()).into());
+        };
+        if due.at_us > context.now_us {
+            return Ok(Outcome::Swept { done, more: false });
+        }
+        context.rows.delete(key)?;
+        match due.kind {
+            DueKind::Expiry => expire_memory(context, &due)?,
+            DueKind::Idempotency => idempotency::expire(context, &due.space)?,
+            DueKind::Tombstone => expire_tombstones(context, &due.space)?,
+        }
+        done += 1;
+    }
+    Ok(Outcome::Swept { done, more: rows.len() == usize::from(limit) })
+}
+
+fn expire_memory<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<()> {
+    let Some(memory) = context.rows.memory(&due.space, &due.id)? else { return Ok(()) };
+    let row = context.rows.index_row(&due.space, memory.seq)?;
+    // Changes of `expires_us` move the due row; one that stayed behind must not delete anything.
+    if row.expires_us == Some(due.at_us) {
+        delete::remove(context, &due.space, &due.id, &memory)?;
+    }
+    Ok(())
+}
+
+fn expire_tombstones<S: State>(context: &mut Context<'_, S>, space: &SpaceKey) -> Step<()> {
+    let mut counters = context.rows.counters(space)?;
+    let mut oldest_us: Option<i64> = None;
+    let mut after: Option<Vec<u8>> = None;
+    let prefix = keys::family_prefix(space, Family::Tombstone);
+    loop {
+        let rows = context.rows.scan(&prefix, after.as_deref(), TOMBSTONES_STEP)?;
+        for (key, value) in &rows {
+            let deleted_us = TombstoneRow::decode(value).map_err(ApplyError::from)?.deleted_us;
+            if context.now_us.saturating_sub(deleted_us) >= TOMBSTONE_KEEP_US {
+                context.rows.delete(key)?;
+                counters.tombstones = counters.tombstones.saturating_sub(1);
+            } else {
+                oldest_us = Some(oldest_us.map_or(deleted_us, |oldest| oldest.min(deleted_us)));
+            }
+        }
+        if rows.len() < TOMBSTONES_STEP {
+            break;
+        }
+        after = rows.last().map(|(key, _)| key.clone());
+    }
+    counters.tombstone_due_us = oldest_us.map(|at_us| at_us.saturating_add(TOMBSTONE_KEEP_US));
+    if let Some(at_us) = counters.tombstone_due_us {
+        context.rows.put_due(&delete::tombstones_due(space, at_us))?;
+    }
+    Ok(context.rows.write_counters(space, &counters)?)
+}

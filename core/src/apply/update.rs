@@ -1,0 +1,107 @@
+//! A new version of a memory, by compare-and-set.
+
+use super::{Answers, Context, Step, add};
+use crate::command::Update;
+use crate::event::Event;
+use crate::keys;
+use crate::memory::{HistoryRow, IdempotencyId, IndexRow, MemoryRow};
+use crate::outcome::ItemStatus;
+use crate::space::SpaceKey;
+use crate::state::State;
+use crate::{Error, ErrorCode};
+
+pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, update: &Update) -> Step<Answers> {
+    let item = &update.memory;
+    let id = &item.index.id;
+    let old = current(context, space, id, Some(update.if_version))?;
+    let old_row = context.rows.index_row(space, old.seq)?;
+    let model = update.model.as_ref().filter(|_| item.index.vector.is_some());
+    let model = add::choose_model(context, space, model, update.vectors_given)?;
+
+    let history = HistoryRow {
+        memory: old.clone(),
+        importance: old_row.importance,
+        metadata: old_row.metadata.clone(),
+        replaced_us: context.now_us,
+    };
+    context.rows.write(keys::history::key(space, id, old.version), &history)?;
+
+    let version = old.version + 1;
+    let mut memory = add::memory_row(item, old.seq, version, context.now_us);
+    keep_links(&mut memory, &old);
+    context.rows.write(keys::memory::key(space, id), &memory)?;
+    if old.text_hash != item.text_hash {
+        context.rows.release_text(space, old.text_hash, id)?;
+        context.rows.claim_text(space, item.text_hash, id)?;
+    }
+
+    let mut row = IndexRow {
+        strength_milli: old_row.strength_milli,
+        access_count: old_row.access_count,
+        count: old_row.count,
+        created_us: old_row.created_us,
+        last_access_us: old_row.last_access_us,
+        event_us: if item.event_given { item.index.event_us } else { old_row.event_us },
+        ..item.index.clone()
+    };
+    add::place_vector(&mut row, model);
+    move_expiry(context, space, id, old_row.expires_us, row.expires_us)?;
+    context.rows.write(keys::index_row::key(space, old.seq), &row)?;
+
+    let mut counters = context.rows.counters(space)?;
+    let before = add::stored_bytes(&old.content, &old_row.metadata);
+    let after = add::stored_bytes(&item.content, &row.metadata);
+    counters.bytes = counters.bytes.saturating_sub(before) + after;
+    context.rows.write_counters(space, &counters)?;
+    context.events.push(Event::Put { space: space.clone(), seq: old.seq, row: Box::new(row) });
+    Ok(vec![add::answer(id, version, ItemStatus::Updated, IdempotencyId::Requested)])
+}
+
+/// The memory with this id, if it has the version that the caller expects.
+pub(super) fn current<S: State>(
+    context: &Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    if_version: Option<u64>,
+) -> Step<MemoryRow> {
+    let Some(memory) = context.rows.memory(space, id)? else {
+        return Err(Error::new(ErrorCode::NotFound, "there is no memory with this id in this space").at("id").into());
+    };
+    match if_version {
+        Some(expected) if expected != memory.version => {
+            let detail = format!(
+                "the memory has version {}, not {expected}; read it again and repeat the change",
+                memory.version
+            );
+            Err(Error::new(ErrorCode::Conflict, detail).at("version").into())
+        }
+        _ => Ok(memory),
+    }
+}
+
+/// Links are made by rules and jobs; a caller's change of the text does not cut them.
+fn keep_links(memory: &mut MemoryRow, old: &MemoryRow) {
+    memory.supersedes = old.supersedes.clone();
+    memory.superseded_by = old.superseded_by.clone();
+    memory.overrides = old.overrides.clone();
+    memory.possible_conflicts = old.possible_conflicts.clone();
+}
+
+fn move_expiry<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    from_us: Option<i64>,
+    to_us: Option<i64>,
+) -> Step<()> {
+    if from_us == to_us {
+        return Ok(());
+    }
+    if let Some(at_us) = from_us {
+        context.rows.delete_due(&add::expiry(space, id, at_us))?;
+    }
+    if let Some(at_us) = to_us {
+        context.rows.put_due(&add::expiry(space, id, at_us))?;
+    }
+    Ok(())
+}

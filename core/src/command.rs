@@ -1,0 +1,283 @@
+//! What may be proposed to a Raft group. An entry of the log carries many commands.
+//!
+//! Everything that depends on a library, a model, a clock, a random number or a floating-point sum
+//! is computed before the proposal and travels in the command: ids, normalised text and its hash,
+//! terms, quantised vectors, token counts. Apply compares bytes and integers and follows keys.
+//!
+//! Stored in the log: enums are append only, structs change only under a new format byte, and a
+//! new variant is proposed only when every replica knows it.
+
+use crate::access::{ApiKeyRow, TenantRow};
+use crate::codec::stored;
+use crate::limits;
+use crate::memory::{Fact, IndexRow, ModelTag, Source};
+use crate::space::SpaceKey;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// One change of the state of a shard.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// A write to one partition of a space.
+    Space(Box<SpaceCommand>),
+    /// Work off what is due, at most `limit` rows. Proposed by the leader's clock.
+    Sweep {
+        /// Most rows of `due` to work off, 1 to [`SWEEP_ROWS_MAX`].
+        limit: u16,
+    },
+    /// A change of the cluster's own data, for the meta group alone.
+    Meta(Box<MetaCommand>),
+}
+
+/// Most rows of `due` that one sweep works off: bounds the batch that it makes.
+pub const SWEEP_ROWS_MAX: u16 = 16;
+
+/// A write to one partition of a space.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpaceCommand {
+    /// Where.
+    pub space: SpaceKey,
+    /// By which a repetition is recognised.
+    pub idempotency: Option<Idempotency>,
+    /// What.
+    pub write: Write,
+}
+
+/// The identity of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idempotency {
+    /// xxh3-128 of the caller's key.
+    pub key_hash: u128,
+    /// xxh3-64 of the request; the same key with another request is a conflict.
+    pub request_hash: u64,
+}
+
+/// The writes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Write {
+    /// New memories: all of them or none, unless `partial`.
+    Add(Add),
+    /// A new version of a memory, by compare-and-set.
+    Update(Box<Update>),
+    /// Deletes a memory and leaves a tombstone.
+    Delete {
+        /// Which.
+        id: String,
+        /// Only if this is its version.
+        if_version: Option<u64>,
+    },
+    /// What came of recalled memories.
+    Feedback {
+        /// One for each memory.
+        items: Vec<FeedbackItem>,
+    },
+}
+
+/// New memories.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Add {
+    /// Who brings them.
+    pub origin: Origin,
+    /// The model of the vectors in `items`, if any has one.
+    pub model: Option<ModelTag>,
+    /// Whether the caller brought the vectors itself. Then another model is an error; a vector that
+    /// the router made is dropped instead where the space has another model.
+    pub vectors_given: bool,
+    /// Whether an item may be rejected while others are stored.
+    pub partial: bool,
+    /// The memories.
+    pub items: Vec<NewMemory>,
+}
+
+/// Who brings a memory, which decides what a tombstone means for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// A statement by a caller: a tombstone never blocks it.
+    Caller,
+    /// An import or a restore: ids with a tombstone stay deleted.
+    Import,
+    /// A job that worked on an earlier state: dropped where a source was deleted since.
+    Job,
+}
+
+/// One new memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NewMemory {
+    /// Whether the caller chose the id. Such a memory is never merged into another id.
+    pub id_chosen: bool,
+    /// The text as it was given.
+    pub content: String,
+    /// Tokens of `content` in the default tokenizer; 0 where it was not counted.
+    pub tokens: u32,
+    /// See [`crate::keys::text_hash::hash`].
+    pub text_hash: u128,
+    /// 0..1.
+    pub confidence: f32,
+    /// The statement in structured form.
+    pub fact: Option<Fact>,
+    /// Where it came from.
+    pub source: Option<Source>,
+    /// Ids of the memories it was made from.
+    pub derived_from: Vec<String>,
+    /// The columns, id included. Apply sets `created_us`, `count`, `access_count`, `strength_milli`
+    /// and the vector's model, and `event_us` and `last_access_us` where `event_given` is false.
+    pub index: IndexRow,
+    /// Whether `index.event_us` was given by the caller.
+    pub event_given: bool,
+}
+
+/// A new version of a memory. The caller read version `if_version`, made the whole new row from it,
+/// and lost the race if the memory has another version by now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Update {
+    /// The version that the new row was made from.
+    pub if_version: u64,
+    /// The model of the vector, if there is one.
+    pub model: Option<ModelTag>,
+    /// As [`Add::vectors_given`].
+    pub vectors_given: bool,
+    /// The new row; what use and time have made of the old one (strength, counts, last access,
+    /// creation) stays.
+    pub memory: NewMemory,
+}
+
+/// What came of one recalled memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeedbackItem {
+    /// Which memory.
+    pub id: String,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// What came of a recalled memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// It was used: strengthened, and last access is now.
+    Adopted,
+    /// It did not help: weakened.
+    Useless,
+    /// It misled: weakened.
+    Harmful,
+}
+
+impl Verdict {
+    /// Finds a verdict by its wire name.
+    pub fn from_wire(name: &str) -> Option<Self> {
+        match name {
+            "adopted" => Some(Self::Adopted),
+            "useless" => Some(Self::Useless),
+            "harmful" => Some(Self::Harmful),
+            _ => None,
+        }
+    }
+}
+
+/// A change of the cluster's own data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MetaCommand {
+    /// Names the cluster, once; a second time is an error.
+    InitCluster {
+        /// Chosen at random.
+        cluster_id: u128,
+        /// Number of shards, 1 to 256.
+        shards: u16,
+        /// The first tenant.
+        tenant: TenantRow,
+        /// Its first key.
+        key: ApiKeyRow,
+    },
+    /// A new tenant; its id must be free.
+    CreateTenant(TenantRow),
+    /// A new key of a tenant that exists; its id must be free.
+    CreateKey(ApiKeyRow),
+    /// Ends a key for good.
+    RevokeKey {
+        /// The public id of the key.
+        id: String,
+        /// Only if the key belongs to this tenant; any, if `None`.
+        tenant: Option<String>,
+    },
+}
+
+stored!(Command);
+
+impl Command {
+    /// Checks a command that came over the wire before it is proposed: what is in the log can be
+    /// applied without looking for such faults again.
+    ///
+    /// # Errors
+    /// [`crate::ErrorCode::InvalidArgument`] or [`crate::ErrorCode::TooLarge`], naming the field.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Space(command) => command.check(),
+            Self::Sweep { limit } if (1..=SWEEP_ROWS_MAX).contains(limit) => Ok(()),
+            Self::Sweep { .. } => Err(Error::invalid("limit", format!("1 to {SWEEP_ROWS_MAX} rows"))),
+            Self::Meta(_) => Ok(()),
+        }
+    }
+}
+
+impl SpaceCommand {
+    fn check(&self) -> Result<()> {
+        self.space.check()?;
+        match &self.write {
+            Write::Add(add) => {
+                if add.items.is_empty() || add.items.len() > limits::ATOMIC_ITEMS_MAX {
+                    let detail = format!("1 to {} memories in one write", limits::ATOMIC_ITEMS_MAX);
+                    return Err(Error::too_large("memories", detail));
+                }
+                for (at, item) in add.items.iter().enumerate() {
+                    item.check(add.model.as_ref()).map_err(|error| within(error, at))?;
+                }
+                Ok(())
+            }
+            Write::Update(update) => update.memory.check(update.model.as_ref()),
+            Write::Delete { id, .. } => limits::check_id("id", id),
+            Write::Feedback { items } if items.is_empty() || items.len() > limits::FEEDBACK_ITEMS_MAX => {
+                let detail = format!("1 to {} items in one feedback call", limits::FEEDBACK_ITEMS_MAX);
+                Err(Error::too_large("items", detail))
+            }
+            Write::Feedback { items } => items.iter().try_for_each(|item| limits::check_id("items.id", &item.id)),
+        }
+    }
+}
+
+/// Names the item of a batch that an error is about.
+fn within(error: Error, at: usize) -> Error {
+    let field = match &error.field {
+        Some(field) => format!("memories[{at}].{field}"),
+        None => format!("memories[{at}]"),
+    };
+    error.at(field)
+}
+
+impl NewMemory {
+    fn check(&self, model: Option<&ModelTag>) -> Result<()> {
+        limits::check_id("id", &self.index.id)?;
+        if self.content.trim().is_empty() {
+            return Err(Error::invalid("content", "content is empty; give the text to remember"));
+        }
+        if self.content.len() > limits::CONTENT_BYTES_MAX {
+            let (n, max) = (self.content.len(), limits::CONTENT_BYTES_MAX);
+            return Err(Error::too_large("content", format!("content has {n} bytes; the limit is {max}; split it")));
+        }
+        if self.index.metadata.len() > limits::METADATA_BYTES_MAX {
+            let (n, max) = (self.index.metadata.len(), limits::METADATA_BYTES_MAX);
+            return Err(Error::too_large("metadata", format!("metadata has {n} bytes; the limit is {max}")));
+        }
+        if self.index.entities.len() > limits::ENTITIES_MAX {
+            return Err(Error::too_large("entities", format!("at most {} entities", limits::ENTITIES_MAX)));
+        }
+        for (field, value) in [("importance", self.index.importance), ("confidence", self.confidence)] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(Error::invalid(field, format!("{field} must be a number from 0 to 1")));
+            }
+        }
+        match (&self.index.vector, model) {
+            (None, _) => Ok(()),
+            (Some(vector), Some(model)) if vector.dims() == usize::from(model.dims) => vector.check(),
+            (Some(_), _) => Err(Error::invalid("embedding", "the vector does not have the model's dimensions")),
+        }
+    }
+}

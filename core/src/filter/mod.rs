@@ -1,0 +1,1 @@
+//! Filters: conditions on the columns and metadata of memories.

@@ -1,0 +1,40 @@
+//! Rows of the meta group. Key: `0xFFF0 . kind u8 . id`. Values: [`ClusterRow`], [`TenantRow`],
+//! [`ApiKeyRow`]. Small and few; nothing on the data path writes them.
+
+use super::{META_ROWS, prefixed};
+use crate::access::{ApiKeyRow, ClusterRow, TenantRow};
+
+const CLUSTER: u8 = 1;
+const TENANT: u8 = 2;
+const API_KEY: u8 = 3;
+
+fn row(kind: u8, id: &str) -> Vec<u8> {
+    let mut key = prefixed(META_ROWS, &[kind]);
+    key.extend_from_slice(id.as_bytes());
+    key
+}
+
+/// The key of the one [`ClusterRow`].
+pub fn cluster() -> Vec<u8> {
+    row(CLUSTER, "")
+}
+
+/// The key of a [`TenantRow`].
+pub fn tenant(id: &str) -> Vec<u8> {
+    row(TENANT, id)
+}
+
+/// The prefix of all tenants.
+pub fn tenants() -> Vec<u8> {
+    row(TENANT, "")
+}
+
+/// The key of an [`ApiKeyRow`], by the public id of the API key.
+pub fn api_key(id: &str) -> Vec<u8> {
+    row(API_KEY, id)
+}
+
+/// The prefix of all API keys.
+pub fn api_keys() -> Vec<u8> {
+    row(API_KEY, "")
+}

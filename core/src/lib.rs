@@ -1,0 +1,33 @@
+//! The memory model and the shard state machine of Holdfast.
+//!
+//! This crate is **pure**: no I/O, no async, no clock, no randomness, no threads. What it is given
+//! determines what it answers, so that every replica that applies the same log holds the same
+//! bytes. Libraries, models and clocks run *before* a command is proposed; their results travel in
+//! the command (see [`command`]).
+//!
+//! Where to look:
+//! - [`memory`], [`space`]: what is stored, and whose it is.
+//! - [`keys`]: where each row lives, one file per key family.
+//! - [`command`], [`mod@apply`]: what may happen to it.
+//! - [`state`]: the sorted byte map below, its overlay, its hash and its conformance suite.
+//! - [`text`], [`score`]: analysis of text and scoring, used by router and node, never by `apply`.
+
+pub mod access;
+pub mod apply;
+pub mod codec;
+pub mod command;
+pub mod error;
+pub mod event;
+pub mod filter;
+pub mod keys;
+pub mod limits;
+pub mod memory;
+pub mod outcome;
+pub mod score;
+pub mod space;
+pub mod state;
+pub mod text;
+pub mod token;
+pub mod vector;
+
+pub use error::{Error, ErrorCode, Result};

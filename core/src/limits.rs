@@ -1,0 +1,79 @@
+//! Every limit on what a caller may send. Each is enforced, tested and documented.
+
+/// Longest content of one memory, in bytes of UTF-8.
+pub const CONTENT_BYTES_MAX: usize = 64 * 1024;
+/// Longest metadata of one memory, in bytes of canonical JSON.
+pub const METADATA_BYTES_MAX: usize = 16 * 1024;
+/// Deepest nesting of metadata.
+pub const METADATA_DEPTH_MAX: usize = 8;
+/// Most dimensions of an embedding.
+pub const EMBEDDING_DIMS_MAX: usize = 4096;
+/// Most memories in one atomic write.
+pub const ATOMIC_ITEMS_MAX: usize = 100;
+/// Largest encoded command of one atomic write, in bytes.
+pub const ATOMIC_BYTES_MAX: usize = 1024 * 1024;
+/// Most memories in one write with `partial: true`.
+pub const PARTIAL_ITEMS_MAX: usize = 1000;
+/// Largest HTTP request, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest query text of a recall, in bytes of UTF-8.
+pub const QUERY_BYTES_MAX: usize = 16 * 1024;
+/// Most results of one recall.
+pub const TOP_K_MAX: u32 = 1000;
+/// Deepest nesting of a filter.
+pub const FILTER_DEPTH_MAX: usize = 8;
+/// Most conditions of one filter.
+pub const FILTER_TERMS_MAX: usize = 128;
+/// Longest id, tenant, user or collection name, in bytes.
+pub const ID_BYTES_MAX: usize = 256;
+/// Most entities named by one memory.
+pub const ENTITIES_MAX: usize = 64;
+/// Most items of one page of a list.
+pub const LIST_ITEMS_MAX: u32 = 1000;
+/// Most outcomes in one feedback call.
+pub const FEEDBACK_ITEMS_MAX: usize = 1000;
+/// Most idempotency rows kept for one space; the oldest go first.
+pub const IDEMPOTENCY_ROWS_MAX: u32 = 10_000;
+/// How long an idempotency row is kept, in microseconds of log time.
+pub const IDEMPOTENCY_KEEP_US: i64 = 24 * 3_600 * 1_000_000;
+/// How long a tombstone is kept, in microseconds of log time (35 days).
+pub const TOMBSTONE_KEEP_US: i64 = 35 * 24 * 3_600 * 1_000_000;
+/// Most rows one atomic batch of the store may hold before it is cut between two commands.
+pub const BATCH_ROWS_MAX: usize = 128;
+
+use crate::{Error, Result};
+
+/// Checks an id, name or similar short string: 1 to [`ID_BYTES_MAX`] bytes, no control characters.
+///
+/// # Errors
+/// [`crate::ErrorCode::InvalidArgument`] that names `field` and the rule that was broken.
+pub fn check_id(field: &str, value: &str) -> Result<()> {
+    if value.is_empty() {
+        return Err(Error::invalid(field, format!("{field} is empty; give 1 to {ID_BYTES_MAX} bytes")));
+    }
+    if value.len() > ID_BYTES_MAX {
+        let detail = format!("{field} has {} bytes; the limit is {ID_BYTES_MAX}", value.len());
+        return Err(Error::invalid(field, detail));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(Error::invalid(field, format!("{field} contains a control character; remove it")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_bounded_and_printable() {
+        for good in ["a", "用户-1", "🙂", &"x".repeat(256), "a/b%c_d"] {
+            assert!(check_id("id", good).is_ok(), "{good}");
+        }
+        for bad in ["", "a\0b", "line\nbreak", "\u{7f}", "\u{85}", &"x".repeat(257)] {
+            let error = check_id("id", bad).expect_err("must be refused");
+            assert_eq!(error.code, crate::ErrorCode::InvalidArgument);
+            assert_eq!(error.field.as_deref(), Some("id"));
+        }
+    }
+}

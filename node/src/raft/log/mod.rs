@@ -1,0 +1,17 @@
+//! The node's log: one raft-engine holds the entries, votes and commit marks of all groups, and one
+//! thread writes them, so that many groups share each fsync.
+
+mod engine;
+mod files;
+mod store;
+mod tail;
+mod writer;
+
+pub use engine::LogStats;
+pub(crate) use engine::{LogEngine, LogOptions};
+pub(crate) use store::GroupLog;
+
+#[cfg(test)]
+mod engine_tests;
+#[cfg(test)]
+mod store_tests;
