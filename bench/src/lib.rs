@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 pub mod client;
-mod dev_server;
+pub mod dev_server;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod fake;

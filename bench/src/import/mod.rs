@@ -6,6 +6,8 @@
 //! per run: otherwise a second run would be answered "created" from the server's memory of the
 //! first one instead of being told that everything is there already.
 
+mod read;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -14,6 +16,8 @@ use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 
 use crate::client::{AddRequest, AddStatus, Client, NewMemory};
+
+pub use read::{BadFile, LINE_BYTES_MAX, Part, json_lines, read, utf8};
 
 /// Most memories of one batch: what the server takes atomically.
 pub const BATCH_MAX: usize = 100;
