@@ -238,7 +238,9 @@ impl SpaceCommand {
                 let detail = format!("1 to {} items in one feedback call", limits::FEEDBACK_ITEMS_MAX);
                 Err(Error::too_large("items", detail))
             }
-            Write::Feedback { items } => items.iter().try_for_each(|item| limits::check_id("items.id", &item.id)),
+            Write::Feedback { items } => {
+                items.iter().try_for_each(|item| limits::check_id("items.id", &item.id))
+            }
         }
     }
 }
@@ -260,7 +262,10 @@ impl NewMemory {
         }
         if self.content.len() > limits::CONTENT_BYTES_MAX {
             let (n, max) = (self.content.len(), limits::CONTENT_BYTES_MAX);
-            return Err(Error::too_large("content", format!("content has {n} bytes; the limit is {max}; split it")));
+            return Err(Error::too_large(
+                "content",
+                format!("content has {n} bytes; the limit is {max}; split it"),
+            ));
         }
         if self.index.metadata.len() > limits::METADATA_BYTES_MAX {
             let (n, max) = (self.index.metadata.len(), limits::METADATA_BYTES_MAX);
@@ -277,7 +282,9 @@ impl NewMemory {
         match (&self.index.vector, model) {
             (None, _) => Ok(()),
             (Some(vector), Some(model)) if vector.dims() == usize::from(model.dims) => vector.check(),
-            (Some(_), _) => Err(Error::invalid("embedding", "the vector does not have the model's dimensions")),
+            (Some(_), _) => {
+                Err(Error::invalid("embedding", "the vector does not have the model's dimensions"))
+            }
         }
     }
 }

@@ -66,7 +66,12 @@ impl Token {
     /// # Errors
     /// [`crate::ErrorCode::InvalidArgument`] if it is damaged or belongs to another tenant.
     pub fn from_bytes(bytes: &[u8], tenant: &str) -> Result<Self> {
-        let damaged = || Error::invalid("token", "this is not a token of this service; leave it out or send one as it was received");
+        let damaged = || {
+            Error::invalid(
+                "token",
+                "this is not a token of this service; leave it out or send one as it was received",
+            )
+        };
         let (sum, body) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
         if *sum != checksum(body) {
             return Err(damaged());

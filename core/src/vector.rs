@@ -74,7 +74,11 @@ impl Vector {
             && self.scale > 0.0
             && self.code_error.is_finite()
             && self.to_halves().all(f16::is_finite);
-        if whole && finite { Ok(()) } else { Err(Error::invalid("embedding", "the stored vector is inconsistent")) }
+        if whole && finite {
+            Ok(())
+        } else {
+            Err(Error::invalid("embedding", "the stored vector is inconsistent"))
+        }
     }
 }
 
@@ -85,7 +89,8 @@ impl Vector {
 pub fn normalise(values: &[f32]) -> Result<Vec<f32>> {
     let field = "embedding";
     if values.is_empty() || values.len() > EMBEDDING_DIMS_MAX {
-        let detail = format!("an embedding has 1 to {EMBEDDING_DIMS_MAX} numbers; this one has {}", values.len());
+        let detail =
+            format!("an embedding has 1 to {EMBEDDING_DIMS_MAX} numbers; this one has {}", values.len());
         return Err(Error::invalid(field, detail));
     }
     if let Some(at) = values.iter().position(|v| !v.is_finite()) {

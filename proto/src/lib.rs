@@ -1,7 +1,17 @@
-//! The wire protocol of Holdfast.
+//! The wire protocol of Holdfast: what `.proto` files define, and one conversion file per message
+//! between it and the model of [`holdfast_core`].
+
+mod convert;
+
+pub use convert::memory::{View, memory_from_rows};
+pub use convert::refusal::{Refused, refusal_of};
 
 /// Version 1 of the protocol, as generated from `proto/holdfast/v1/*.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
 pub mod v1 {
     tonic::include_proto!("holdfast.v1");
 }
+
+/// Largest message between two processes of a cluster, in bytes: a request of a client at its limit
+/// and the envelope around it.
+pub const MESSAGE_BYTES_MAX: usize = holdfast_core::limits::REQUEST_BYTES_MAX + 1024 * 1024;

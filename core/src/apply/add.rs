@@ -3,10 +3,11 @@
 use super::{Answers, Context, Step};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
-use crate::keys::due::{Due, DueKind};
 use crate::keys;
+use crate::keys::due::{Due, DueKind};
 use crate::memory::{
-    Counters, IdempotencyId, IdempotencyItem, IndexRow, MemoryRow, ModelTag, STRENGTH_NEW, SpaceRow, TombstoneRow,
+    Counters, IdempotencyId, IdempotencyItem, IndexRow, MemoryRow, ModelTag, STRENGTH_NEW, SpaceRow,
+    TombstoneRow,
 };
 use crate::outcome::{ItemOutcome, ItemStatus};
 use crate::space::SpaceKey;
@@ -250,7 +251,12 @@ mod tests {
     fn ids_of_routers_pack_into_16_bytes() {
         let id = "0195f2a0-7c3e-7d11-9a4b-00ff10ab23cd";
         assert_eq!(made_id(id).map(uuid_text).as_deref(), Some(id));
-        for other in ["", "conv-26/D1:3", "0195F2A0-7c3e-7d11-9a4b-00ff10ab23cd", "0195f2a0-7c3e-7d11-9a4b-00ff10ab23c-"] {
+        for other in [
+            "",
+            "conv-26/D1:3",
+            "0195F2A0-7c3e-7d11-9a4b-00ff10ab23cd",
+            "0195f2a0-7c3e-7d11-9a4b-00ff10ab23c-",
+        ] {
             assert_eq!(made_id(other), None, "{other}");
         }
     }

@@ -2,8 +2,8 @@
 
 use super::{Answers, Context, Step, add, update};
 use crate::event::Event;
-use crate::keys::due::{Due, DueKind};
 use crate::keys;
+use crate::keys::due::{Due, DueKind};
 use crate::limits::TOMBSTONE_KEEP_US;
 use crate::memory::{IdempotencyId, MemoryRow, TombstoneRow};
 use crate::outcome::ItemStatus;

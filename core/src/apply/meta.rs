@@ -13,7 +13,10 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
     match command {
         MetaCommand::InitCluster { cluster_id, shards, tenant, key } => {
             if context.rows.read::<ClusterRow>(&meta::cluster())?.is_some() {
-                return refuse(ErrorCode::AlreadyExists, "the cluster is initialised already; this happens once");
+                return refuse(
+                    ErrorCode::AlreadyExists,
+                    "the cluster is initialised already; this happens once",
+                );
             }
             if *shards == 0 || *shards > SHARDS_MAX {
                 return refuse(ErrorCode::InvalidArgument, "a cluster has 1 to 256 shards");

@@ -10,7 +10,11 @@ use crate::space::SpaceKey;
 use crate::state::State;
 use crate::{Error, ErrorCode};
 
-pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, update: &Update) -> Step<Answers> {
+pub(super) fn apply<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    update: &Update,
+) -> Step<Answers> {
     let item = &update.memory;
     let id = &item.index.id;
     let old = current(context, space, id, Some(update.if_version))?;
@@ -45,6 +49,10 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, up
         ..item.index.clone()
     };
     add::place_vector(&mut row, model);
+    if row.vector.is_none() && old.text_hash == item.text_hash {
+        // The embedded text is as it was, so its vector still tells the truth.
+        row.vector = old_row.vector;
+    }
     move_expiry(context, space, id, old_row.expires_us, row.expires_us)?;
     context.rows.write(keys::index_row::key(space, old.seq), &row)?;
 
@@ -65,7 +73,9 @@ pub(super) fn current<S: State>(
     if_version: Option<u64>,
 ) -> Step<MemoryRow> {
     let Some(memory) = context.rows.memory(space, id)? else {
-        return Err(Error::new(ErrorCode::NotFound, "there is no memory with this id in this space").at("id").into());
+        return Err(Error::new(ErrorCode::NotFound, "there is no memory with this id in this space")
+            .at("id")
+            .into());
     };
     match if_version {
         Some(expected) if expected != memory.version => {

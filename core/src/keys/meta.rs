@@ -2,7 +2,6 @@
 //! [`ApiKeyRow`]. Small and few; nothing on the data path writes them.
 
 use super::{META_ROWS, prefixed};
-use crate::access::{ApiKeyRow, ClusterRow, TenantRow};
 
 const CLUSTER: u8 = 1;
 const TENANT: u8 = 2;

@@ -28,8 +28,14 @@ pub fn run<S: Reader>(make: impl Fn() -> S, commit: impl Fn(&mut S, Changes)) {
     assert_eq!(store.get(b"nothing"), Ok(None), "an empty store has no value");
     assert_eq!(store.scan(b"", None, 10), Ok(vec![]), "an empty store has no rows");
 
-    let rows: [(&[u8], &[u8]); 6] =
-        [(b"a", b""), (b"a\0", b"1"), (b"a\xff", b"2"), (b"a\xff\xff", b"3"), (b"b", b"4"), (b"\xff\xff", b"5")];
+    let rows: [(&[u8], &[u8]); 6] = [
+        (b"a", b""),
+        (b"a\0", b"1"),
+        (b"a\xff", b"2"),
+        (b"a\xff\xff", b"3"),
+        (b"b", b"4"),
+        (b"\xff\xff", b"5"),
+    ];
     write(&mut store, &rows.map(|(key, value)| (key, Some(value))));
     let all: Vec<Row> = rows.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
     assert_eq!(store.scan(b"", None, 10), Ok(all.clone()), "rows sort by bytes");
@@ -38,7 +44,11 @@ pub fn run<S: Reader>(make: impl Fn() -> S, commit: impl Fn(&mut S, Changes)) {
     assert_eq!(store.scan(b"a\xff", None, 10), Ok(all[2..4].to_vec()), "a prefix may end in 0xff");
     assert_eq!(store.scan(b"\xff", None, 10), Ok(all[5..].to_vec()), "the last prefix has no successor");
     assert_eq!(store.scan(b"a", Some(b"a\0"), 1), Ok(all[2..3].to_vec()), "a scan goes on behind `after`");
-    assert_eq!(store.scan(b"b", Some(b"a"), 9), Ok(all[4..5].to_vec()), "`after` before the prefix is its start");
+    assert_eq!(
+        store.scan(b"b", Some(b"a"), 9),
+        Ok(all[4..5].to_vec()),
+        "`after` before the prefix is its start"
+    );
     assert_eq!(store.scan(b"a", Some(b"b"), 9), Ok(vec![]), "`after` behind the prefix leaves nothing");
     assert_eq!(store.scan(b"", None, 0), Ok(vec![]), "no row where none is asked for");
 

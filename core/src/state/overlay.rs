@@ -143,10 +143,8 @@ mod tests {
     fn ops() -> impl Strategy<Value = Vec<Op>> {
         let key = proptest::collection::vec(0u8..3, 1..4);
         let value = proptest::collection::vec(any::<u8>(), 0..3);
-        let op = prop_oneof![
-            (key.clone(), value).prop_map(|(k, v)| Op::Put(k, v)),
-            key.prop_map(Op::Delete),
-        ];
+        let op =
+            prop_oneof![(key.clone(), value).prop_map(|(k, v)| Op::Put(k, v)), key.prop_map(Op::Delete),];
         proptest::collection::vec(op, 0..40)
     }
 
