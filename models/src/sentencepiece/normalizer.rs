@@ -29,7 +29,7 @@ impl Normalizer {
         let (size, rest) =
             charsmap.split_first_chunk::<4>().ok_or(damaged("the charsmap is shorter than its header"))?;
         let size = u32::from_le_bytes(*size) as usize;
-        if size == 0 || size % 4 != 0 || size > rest.len() {
+        if size == 0 || !size.is_multiple_of(4) || size > rest.len() {
             return Err(damaged("the charsmap's trie does not fit"));
         }
         let (trie, replacements) = rest.split_at(size);

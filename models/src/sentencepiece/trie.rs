@@ -24,7 +24,8 @@ impl PieceTrie {
         entries.sort_unstable();
         let mut trie = Self { labels: vec![0], pieces: vec![NO_PIECE], children: Vec::new() };
         // Breadth first, so that the children of successive nodes follow one another.
-        let mut level: Vec<Range<usize>> = vec![0..entries.len()];
+        let all = 0..entries.len();
+        let mut level = vec![all];
         let mut depth = 0;
         while !level.is_empty() {
             let mut next = Vec::new();

@@ -1,13 +1,13 @@
 //! Token ids to one unit vector: n-gram convolutions, then a deep averaging network.
 //!
 //! The architecture is that of Yang et al., *Multilingual Universal Sentence Encoder for
-//! Semantic Retrieval* (2019), in its convolutional form. For each of the orders 2, 3 and 5 the
-//! token embeddings are projected to 256, normalised and passed through two convolutions with
-//! residuals; embeddings and the three results side by side are normalised, projected to 512
-//! and averaged with 1/sqrt(length); a residual network of four layers follows.
+//! Semantic Retrieval* (2019), in its convolutional form. The token embeddings are projected to
+//! 3 x 256 and normalised; each third passes two convolutions with residuals, of order 2, 3 and
+//! 5; embeddings and the three results side by side are normalised, projected to 512 and
+//! averaged with 1/sqrt(length); a residual network of four layers follows.
 
 use super::matrix::LeftRows;
-use super::weights::{BRANCH, Branch, EMBEDDING, FEATURES, Weights};
+use super::weights::{BRANCH, Branch, EMBEDDING, FEATURES, PROJECTED, Weights};
 
 /// Tokens that are computed together: enough to stream the weights rarely, few enough that the
 /// working set (about 14 KiB a token) stays in the cache.
@@ -22,6 +22,8 @@ struct Scratch {
     product: Vec<f32>,
     /// One row of [`FEATURES`] a token: embedding, then one part a branch.
     features: Vec<f32>,
+    /// One row of [`PROJECTED`] a token: the inputs of the branches.
+    projected: Vec<f32>,
     /// Branch rows with [`GAP`] zero rows before, between and after sentences.
     spaced: Vec<f32>,
     convolved: Vec<f32>,
@@ -61,10 +63,10 @@ fn encode_batch(weights: &Weights, sentences: &[Vec<u32>], scratch: &mut Scratch
     for (row, id) in scratch.features.chunks_exact_mut(FEATURES).zip(ids) {
         weights.embedding.read(*id, &mut row[..EMBEDDING]);
     }
+    project(weights, tokens, scratch);
     let positions = spaced_positions(sentences);
     for (index, branch) in weights.branches.iter().enumerate() {
-        let part = EMBEDDING + index * BRANCH;
-        run_branch(branch, &positions, part, weights.epsilon, scratch);
+        run_branch(branch, index, &positions, scratch);
     }
     for row in scratch.features.chunks_exact_mut(FEATURES) {
         layer_norm(row, &weights.features_gain, &weights.features_bias, weights.epsilon);
@@ -84,10 +86,21 @@ fn spaced_positions(sentences: &[Vec<u32>]) -> Vec<usize> {
     positions
 }
 
-/// Projects the embeddings and convolves them twice; the result goes to columns
-/// `part..part + BRANCH` of the features.
-fn run_branch(branch: &Branch, positions: &[usize], part: usize, epsilon: f32, scratch: &mut Scratch) {
-    let Scratch { left, product, features, spaced, convolved } = scratch;
+/// Projects the embeddings and normalises the result over all branches together.
+fn project(weights: &Weights, tokens: usize, scratch: &mut Scratch) {
+    let Scratch { left, features, projected, .. } = scratch;
+    left.fill(tokens, EMBEDDING, |token| &features[token * FEATURES..][..EMBEDDING]);
+    weights.projection.multiply(left, projected);
+    for row in projected.chunks_exact_mut(PROJECTED) {
+        add(row, &weights.projection_bias);
+        layer_norm(row, &weights.projected_gain, &weights.projected_bias, weights.epsilon);
+    }
+}
+
+/// Convolves part `index` of the projected rows twice; the result goes to that part of the
+/// features.
+fn run_branch(branch: &Branch, index: usize, positions: &[usize], scratch: &mut Scratch) {
+    let Scratch { left, product, features, projected, spaced, convolved } = scratch;
     let tokens = positions.len();
     let rows = positions.last().map_or(0, |last| last + 1 + GAP);
     for buffer in [&mut *spaced, &mut *convolved] {
@@ -95,12 +108,9 @@ fn run_branch(branch: &Branch, positions: &[usize], part: usize, epsilon: f32, s
         buffer.resize(rows * BRANCH, 0.0);
     }
 
-    left.fill(tokens, EMBEDDING, |token| &features[token * FEATURES..token * FEATURES + EMBEDDING]);
-    branch.projection.multiply(left, product);
-    for (projected, position) in product.chunks_exact_mut(BRANCH).zip(positions) {
-        add(projected, &branch.projection_bias);
-        layer_norm(projected, &branch.gain, &branch.bias, epsilon);
-        spaced[position * BRANCH..][..BRANCH].copy_from_slice(projected);
+    for (row, position) in projected.chunks_exact(PROJECTED).zip(positions) {
+        let part = &row[index * BRANCH..][..BRANCH];
+        spaced[position * BRANCH..][..BRANCH].copy_from_slice(part);
     }
 
     // Rows of a sentence are neighbours, so a window of n tokens is one slice of n rows.
@@ -118,7 +128,7 @@ fn run_branch(branch: &Branch, positions: &[usize], part: usize, epsilon: f32, s
     let rows = features.chunks_exact_mut(FEATURES);
     for ((values, position), row) in product.chunks_exact_mut(BRANCH).zip(positions).zip(rows) {
         add_rectified(values, &branch.second_bias, &convolved[position * BRANCH..]);
-        row[part..part + BRANCH].copy_from_slice(values);
+        row[EMBEDDING + index * BRANCH..][..BRANCH].copy_from_slice(values);
     }
 }
 

@@ -54,7 +54,7 @@ impl Matrix {
     /// Takes `rows * columns` elements in row-major order; `columns` is a multiple of
     /// [`PANEL`]. `None` if the sizes do not fit.
     pub(super) fn from_row_major(rows: usize, columns: usize, elements: &[f32]) -> Option<Self> {
-        if columns % PANEL != 0 || rows == 0 || elements.len() != rows * columns {
+        if !columns.is_multiple_of(PANEL) || rows == 0 || elements.len() != rows * columns {
             return None;
         }
         let mut panels = Vec::with_capacity(elements.len());
@@ -66,9 +66,15 @@ impl Matrix {
         Some(Self { rows, columns, panels })
     }
 
-    /// Number of columns.
-    pub(super) fn columns(&self) -> usize {
-        self.columns
+    /// The columns of all `parts`, which have equally many rows. `None` if they do not.
+    pub(super) fn side_by_side(parts: &[Self]) -> Option<Self> {
+        let rows = parts.first()?.rows;
+        parts.iter().all(|part| part.rows == rows).then(|| Self {
+            rows,
+            columns: parts.iter().map(|part| part.columns).sum(),
+            // Panels are whole columns, so those of the parts follow one another.
+            panels: parts.iter().flat_map(|part| &part.panels).copied().collect(),
+        })
     }
 
     /// `out = left * self`, row-major. `left` is as wide as the matrix has rows.
@@ -194,6 +200,19 @@ mod tests {
         left.fill(0, 1, |_| &[1.0]);
         matrix.multiply(&left, &mut out);
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn side_by_side_is_one_matrix() {
+        let (a, b) = (numbers(2 * 16, 1), numbers(2 * 32, 2));
+        let both: Vec<f32> =
+            (0..2).flat_map(|row| [&a[row * 16..][..16], &b[row * 32..][..32]].concat()).collect();
+        let parts = [(16, &a), (32, &b)].map(|(n, m)| Matrix::from_row_major(2, n, m).unwrap());
+        let joined = Matrix::side_by_side(&parts).unwrap();
+        let whole = Matrix::from_row_major(2, 48, &both).unwrap();
+        assert_eq!((joined.columns, joined.panels), (48, whole.panels.clone()));
+        let other = Matrix::from_row_major(1, 16, &[0.0; 16]).unwrap();
+        assert!(Matrix::side_by_side(&[whole, other]).is_none());
     }
 
     #[test]

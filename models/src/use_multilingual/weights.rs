@@ -8,8 +8,10 @@ use crate::format::{Dtype, ModelReader, TensorSpec};
 pub(super) const EMBEDDING: usize = 512;
 /// Width of one n-gram branch.
 pub(super) const BRANCH: usize = 256;
+/// Width of all branches side by side.
+pub(super) const PROJECTED: usize = 3 * BRANCH;
 /// Width of the features of one token.
-pub(super) const FEATURES: usize = EMBEDDING + 3 * BRANCH;
+pub(super) const FEATURES: usize = EMBEDDING + PROJECTED;
 /// Width of the narrow layers of the network.
 const HIDDEN: usize = 320;
 /// Name of the embedding table in a model file.
@@ -91,10 +93,6 @@ pub(super) struct Branch {
     pub(super) order: usize,
     /// Tokens of the window before the one it stands for.
     pub(super) before: usize,
-    pub(super) projection: Matrix,
-    pub(super) projection_bias: Vec<f32>,
-    pub(super) gain: Vec<f32>,
-    pub(super) bias: Vec<f32>,
     pub(super) first: Matrix,
     pub(super) first_bias: Vec<f32>,
     pub(super) second: Matrix,
@@ -105,6 +103,12 @@ pub(super) struct Branch {
 #[derive(Debug)]
 pub(super) struct Weights {
     pub(super) embedding: EmbeddingTable,
+    /// From an embedding to the inputs of all branches, side by side.
+    pub(super) projection: Matrix,
+    pub(super) projection_bias: Vec<f32>,
+    /// Gain and bias of the normalisation over all branches together.
+    pub(super) projected_gain: Vec<f32>,
+    pub(super) projected_bias: Vec<f32>,
     pub(super) branches: Vec<Branch>,
     pub(super) features_gain: Vec<f32>,
     pub(super) features_bias: Vec<f32>,
@@ -133,18 +137,23 @@ impl Weights {
             branches.push(Branch {
                 order,
                 before,
-                projection: matrix(reader, &format!("proj{order}"))?,
-                projection_bias: reader.f32s(&format!("proj_b{order}"))?,
-                gain: reader.f32s(&format!("ln_g{order}"))?,
-                bias: reader.f32s(&format!("ln_b{order}"))?,
                 first: matrix(reader, &format!("w1_{order}"))?,
                 first_bias: reader.f32s(&format!("b1_{order}"))?,
                 second: matrix(reader, &format!("w2_{order}"))?,
                 second_bias: reader.f32s(&format!("b2_{order}"))?,
             });
         }
+        let projections = ORDERS
+            .iter()
+            .map(|(order, _)| matrix(reader, &format!("proj{order}")))
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             embedding,
+            projection: Matrix::side_by_side(&projections)
+                .ok_or_else(|| reader.damaged("the projections do not fit together"))?,
+            projection_bias: joined(reader, "proj_b")?,
+            projected_gain: joined(reader, "ln_g")?,
+            projected_bias: joined(reader, "ln_b")?,
             branches,
             features_gain: reader.f32s("ln_g")?,
             features_bias: reader.f32s("ln_b")?,
@@ -161,6 +170,15 @@ impl Weights {
             epsilon: reader.f32s("eps")?.first().copied().unwrap_or_default(),
         })
     }
+}
+
+/// The branches' vectors of this name, one after the other.
+fn joined(reader: &mut ModelReader, name: &str) -> Result<Vec<f32>, ModelError> {
+    let mut out = Vec::with_capacity(PROJECTED);
+    for (order, _) in ORDERS {
+        out.extend(reader.f32s(&format!("{name}{order}"))?);
+    }
+    Ok(out)
 }
 
 /// Reads a two-dimensional tensor.
