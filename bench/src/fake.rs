@@ -42,6 +42,10 @@ impl FakeServer {
     pub(crate) fn memories(&self, user: &str) -> usize {
         self.store.lock().unwrap().users.get(user).map_or(0, Vec::len)
     }
+
+    pub(crate) fn users(&self) -> usize {
+        self.store.lock().unwrap().users.len()
+    }
 }
 
 async fn add(

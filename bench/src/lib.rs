@@ -10,6 +10,7 @@ pub mod dev_server;
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod fake;
 pub mod import;
+pub mod load;
 pub mod locomo;
 
 /// Arguments of `holdfast bench`.
@@ -21,6 +22,8 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
+    /// Put a running server under load
+    Load(load::LoadArgs),
     /// Measure evidence recall on a LoCoMo file
     Locomo(locomo::LocomoArgs),
     /// Print some questions of a LoCoMo file as JSON Lines
@@ -33,6 +36,7 @@ enum BenchCommand {
 /// What the benchmark reports; a [`client::ClientError`] in the chain tells the exit code.
 pub async fn run(args: BenchArgs) -> Result<()> {
     match args.command {
+        BenchCommand::Load(args) => load::run_command(&args).await,
         BenchCommand::Locomo(args) => locomo::run(&args).await,
         BenchCommand::LocomoQuestions(args) => args.run(),
     }
