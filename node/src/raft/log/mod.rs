@@ -9,7 +9,7 @@ mod writer;
 
 pub use engine::LogStats;
 pub(crate) use engine::{LogEngine, LogOptions};
-pub(crate) use store::GroupLog;
+pub(crate) use store::{APPEND_ENTRIES_MAX, GroupLog};
 
 #[cfg(test)]
 mod engine_tests;

@@ -1,0 +1,223 @@
+//! One replica of one Raft group, as the rest of the node uses it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use openraft::ServerState;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::acks::AckClock;
+use super::batcher::{BatchCounters, Batcher, Proposed, Queue};
+use super::clock::Clock;
+use super::error::{ProposeError, ReadError, ReadRefused};
+use super::log::GroupLog;
+use super::reads::{ReadConfirmer, ReadQueue};
+use super::status::{GroupStatus, LeadershipWatch, Metrics};
+use super::types::{GroupId, NodeId, RaftHandle};
+
+/// How long `shutdown` lets entries in flight finish.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// A replica of a Raft group. Clones share it.
+#[derive(Clone)]
+pub struct Group(Arc<Inner>);
+
+struct Inner {
+    id: GroupId,
+    node: NodeId,
+    raft: RaftHandle,
+    log: GroupLog,
+    acks: Arc<AckClock>,
+    /// The age at which a confirmation of leadership is too old.
+    lease: Duration,
+    queue: Queue,
+    reads: ReadQueue,
+    counters: Arc<BatchCounters>,
+    tasks: Mutex<Vec<(oneshot::Sender<()>, JoinHandle<()>)>>,
+}
+
+/// How many commands a replica has proposed, in how many entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchStats {
+    /// Entries proposed.
+    pub entries: usize,
+    /// Commands in them.
+    pub commands: usize,
+}
+
+impl Group {
+    pub(crate) fn start(
+        id: GroupId,
+        node: NodeId,
+        raft: RaftHandle,
+        log: GroupLog,
+        acks: Arc<AckClock>,
+        lease: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let counters = Arc::new(BatchCounters::default());
+        let leadership = LeadershipWatch::new(node, raft.server_metrics());
+        let (queue, batcher) = Batcher::new(raft.clone(), clock, leadership, counters.clone());
+        let (reads, confirmer) = ReadConfirmer::new(raft.clone());
+        let (stop_batcher, batcher_stopped) = oneshot::channel();
+        let (stop_reads, reads_stopped) = oneshot::channel();
+        let tasks = vec![
+            (stop_batcher, tokio::spawn(batcher.run(batcher_stopped))),
+            (stop_reads, tokio::spawn(confirmer.run(reads_stopped))),
+        ];
+        let tasks = Mutex::new(tasks);
+        Group(Arc::new(Inner { id, node, raft, log, acks, lease, queue, reads, counters, tasks }))
+    }
+
+    /// The group.
+    pub fn id(&self) -> GroupId {
+        self.0.id
+    }
+
+    /// Proposes one command and waits until it is applied here.
+    ///
+    /// Dropping the future takes the command back only if it was not proposed yet.
+    ///
+    /// # Errors
+    /// [`ProposeError`] says for each case whether the command may have taken effect.
+    pub async fn propose(&self, command: Bytes, deadline: Instant) -> Result<Proposed, ProposeError> {
+        self.check_writable()?;
+        self.0.queue.propose(command, deadline).await
+    }
+
+    /// Refuses early what openraft would refuse late, or leave hanging.
+    fn check_writable(&self) -> Result<(), ProposeError> {
+        let metrics = self.0.raft.metrics();
+        let metrics = metrics.borrow();
+        if let Err(fatal) = &metrics.running_state {
+            return Err(match fatal {
+                openraft::error::Fatal::Stopped => ProposeError::Unavailable("the group has stopped".into()),
+                failed => ProposeError::Fatal(failed.to_string()),
+            });
+        }
+        if metrics.state != ServerState::Leader {
+            return Err(ProposeError::NotLeader { leader: metrics.current_leader });
+        }
+        // openraft has no check-quorum: a cut-off leader would take writes that can never commit.
+        // A leader of a new term has no acknowledgement yet and may try.
+        let now = Instant::now();
+        match self.quorum_ack(&metrics, now) {
+            Some(ack) if now.saturating_duration_since(ack) > 2 * self.0.lease => {
+                Err(ProposeError::Unavailable("no majority of the replicas answers".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Confirms with a majority that this replica still leads, and waits until all that was
+    /// acknowledged before this call is visible here. Returns the index of the read point.
+    ///
+    /// # Errors
+    /// When this replica does not lead, or could not confirm it before the deadline.
+    pub async fn linearizable(&self, deadline: Instant) -> Result<u64, ReadError> {
+        self.0.reads.read_point(deadline).await
+    }
+
+    /// What this replica knows about the group.
+    pub fn status(&self) -> GroupStatus {
+        let now = Instant::now();
+        let metrics = self.0.raft.metrics();
+        let metrics = metrics.borrow();
+        let ack = self.quorum_ack(&metrics, now);
+        GroupStatus::of(self.0.id, &metrics, self.0.log.committed(), ack, now)
+    }
+
+    fn quorum_ack(&self, metrics: &Metrics, now: Instant) -> Option<Instant> {
+        if metrics.state != ServerState::Leader {
+            return None;
+        }
+        let voters = metrics.membership_config.membership().get_joint_config();
+        self.0.acks.quorum(self.0.node, metrics.current_term, voters, now)
+    }
+
+    /// Whether this leader may answer session reads from its visible state, without a quorum round.
+    ///
+    /// It must have applied an entry of its own term, and a majority must have accepted a request
+    /// that it sent within the shortest leader lease. Since voters turn away candidates for that long,
+    /// no other leader can have been elected meanwhile, up to clock drift and pauses of this process:
+    /// a bound on staleness, not a proof.
+    ///
+    /// # Errors
+    /// [`ReadRefused`] says which condition failed.
+    pub fn can_serve_session_read(&self) -> Result<(), ReadRefused> {
+        let status = self.status();
+        if !status.is_leader {
+            return Err(ReadRefused::NotLeader { leader: status.leader });
+        }
+        if !status.leader_applied_own_term {
+            return Err(ReadRefused::NotCaughtUp);
+        }
+        let lease_ms = u64::try_from(self.0.lease.as_millis()).unwrap_or(u64::MAX);
+        match status.millis_since_quorum_ack {
+            Some(age_ms) if age_ms < lease_ms => Ok(()),
+            age_ms => Err(ReadRefused::StaleLeadership { age_ms }),
+        }
+    }
+
+    /// Follows who leads the group.
+    pub fn watch(&self) -> LeadershipWatch {
+        LeadershipWatch::new(self.0.node, self.0.raft.server_metrics())
+    }
+
+    /// Waits until this replica has applied the entry at `index`; false at the deadline or when it stops.
+    pub async fn wait_applied(&self, index: u64, deadline: Instant) -> bool {
+        let mut metrics = self.0.raft.metrics();
+        let wait = metrics.wait_for(|metrics| {
+            metrics.running_state.is_err()
+                || metrics.last_applied.is_some_and(|applied| applied.index >= index)
+        });
+        match tokio::time::timeout_at(deadline.into(), wait).await {
+            Ok(Ok(metrics)) => metrics.last_applied.is_some_and(|applied| applied.index >= index),
+            _ => false,
+        }
+    }
+
+    /// Starts an election on this replica, to take over from a leader that stops.
+    ///
+    /// # Errors
+    /// When the group does not run on this node.
+    pub async fn elect(&self) -> Result<(), ReadError> {
+        self.0.raft.trigger().elect().await.map_err(|fatal| ReadError::Unavailable(fatal.to_string()))
+    }
+
+    /// How many commands this replica has proposed, in how many entries.
+    pub fn batch_stats(&self) -> BatchStats {
+        BatchStats {
+            entries: self.0.counters.entries.load(Ordering::Relaxed),
+            commands: self.0.counters.commands.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn raft(&self) -> &RaftHandle {
+        &self.0.raft
+    }
+
+    /// Stops taking commands, lets those in flight finish for a moment, and stops the replica.
+    pub async fn shutdown(&self) {
+        let tasks = std::mem::take(&mut *self.0.tasks.lock());
+        let mut stopping = Vec::new();
+        for (stop, task) in tasks {
+            // An error means that the task has ended.
+            let _ = stop.send(());
+            stopping.push(task);
+        }
+        let mut all = futures::future::join_all(stopping);
+        let drained = tokio::time::timeout(DRAIN_TIME, &mut all).await.is_ok();
+        if let Err(error) = self.0.raft.shutdown().await {
+            tracing::error!(group = self.0.id, %error, "the group did not stop cleanly");
+        }
+        if !drained {
+            // openraft has answered or dropped everything by now.
+            let _ = all.await;
+        }
+    }
+}

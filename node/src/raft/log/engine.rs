@@ -1,0 +1,324 @@
+//! The node's one raft-engine, its log thread and its clean-up thread.
+
+use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc as std_mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+use protobuf::well_known_types::BytesValue;
+use raft_engine::{Config, Engine, LogBatch};
+use tokio::sync::mpsc;
+
+use super::files::{ObservedFiles, SyncProbe};
+use super::writer::{Change, Done, Records, Request, Writer, WriterCounters, panic_text};
+use crate::raft::error::LogError;
+use crate::raft::types::{GroupId, NodeId};
+
+pub(crate) type RawEngine = Engine<ObservedFiles>;
+
+/// Requests that may wait for the log thread.
+const QUEUE_REQUESTS_MAX: usize = 4_096;
+/// How often files without live entries are looked for.
+const CLEAN_UP_EVERY: Duration = Duration::from_secs(10);
+/// How long `close` waits for reads that are under way.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+/// Where in raft-engine each group lives: its region is the group id.
+pub(crate) fn region(group: GroupId) -> u64 {
+    u64::from(group)
+}
+
+/// Above every group's region: what concerns the whole node.
+const NODE_REGION: u64 = 1 << 32;
+
+/// Keys beside a group's entries. Persisted: never change their meaning.
+pub(crate) mod key {
+    /// The vote.
+    pub(crate) const VOTE: &[u8] = b"vote";
+    /// The last position known to be committed.
+    pub(crate) const COMMITTED: &[u8] = b"committed";
+    /// Truncate marker: entries from this index (u64, big-endian) on do not exist.
+    pub(crate) const END: &[u8] = b"end";
+    /// The last purged position.
+    pub(crate) const PURGED: &[u8] = b"purged";
+    /// In the node's region: whose directory this is.
+    pub(crate) const OWNER: &[u8] = b"owner";
+}
+
+/// How to open the log.
+#[derive(Clone, Debug)]
+pub(crate) struct LogOptions {
+    /// Its directory; created if missing.
+    pub(crate) dir: PathBuf,
+    /// This node.
+    pub(crate) node: NodeId,
+    /// This node's cluster.
+    pub(crate) cluster: String,
+}
+
+/// Whether the log has failed. Once set it stays set until the process opens the log again.
+#[derive(Debug, Default)]
+pub(crate) struct Poison(RwLock<Option<String>>);
+
+impl Poison {
+    pub(crate) fn set(&self, cause: &str) {
+        let mut poison = self.0.write();
+        if poison.is_none() {
+            tracing::error!(cause, "the log has failed; this node's groups stop");
+            *poison = Some(cause.to_owned());
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), LogError> {
+        match self.0.read().as_ref() {
+            None => Ok(()),
+            Some(cause) => Err(LogError::Poisoned(cause.clone())),
+        }
+    }
+}
+
+/// What the log has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// Batches written.
+    pub batches: u64,
+    /// Requests in them: requests per batch is what sharing an fsync saves.
+    pub requests: u64,
+    /// Bytes of entries given to the log, before compression.
+    pub bytes: u64,
+    /// Syncs completed.
+    pub syncs: u64,
+    /// Time spent in them.
+    pub sync_time: Duration,
+    /// Bytes of log files on disk.
+    pub disk_bytes: u64,
+}
+
+/// The log of all groups of one node.
+pub(crate) struct LogEngine {
+    raw: RwLock<Option<Arc<RawEngine>>>,
+    requests: mpsc::Sender<Request>,
+    poison: Arc<Poison>,
+    probe: Arc<SyncProbe>,
+    counters: Arc<WriterCounters>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    cleaner: Mutex<Option<(std_mpsc::Sender<()>, JoinHandle<()>)>>,
+}
+
+impl LogEngine {
+    /// Opens or creates the log and starts its threads. Blocks: it reads the whole index.
+    pub(crate) fn open(options: &LogOptions) -> Result<Arc<Self>, LogError> {
+        create_dir_durably(&options.dir)?;
+        let probe = Arc::new(SyncProbe::default());
+        let raw = Arc::new(open_raw(&options.dir, probe.clone())?);
+        claim(&raw, options)?;
+        let poison = Arc::new(Poison::default());
+        let counters = Arc::new(WriterCounters::default());
+        let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
+        let writer = Writer { raw: raw.clone(), poison: poison.clone(), counters: counters.clone() };
+        let writer = spawn("raft-log", move || writer.run(queue))?;
+        let cleaner = spawn_cleaner(raw.clone(), poison.clone())?;
+        Ok(Arc::new(LogEngine {
+            raw: RwLock::new(Some(raw)),
+            requests,
+            poison,
+            probe,
+            counters,
+            writer: Mutex::new(Some(writer)),
+            cleaner: Mutex::new(Some(cleaner)),
+        }))
+    }
+
+    /// Queues a change, waiting while the queue is full. `done` is called once, after the sync.
+    pub(crate) async fn submit(
+        &self,
+        group: GroupId,
+        change: Change,
+        done: Option<Done>,
+    ) -> Result<(), LogError> {
+        self.poison.check()?;
+        let request = Request::Write { group, change, done };
+        self.requests.send(request).await.map_err(|_closed| LogError::Closed)
+    }
+
+    /// Queues a change and waits until it is on disk.
+    pub(crate) async fn write(&self, group: GroupId, change: Change) -> Result<(), LogError> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let done: Done = Box::new(move |result| {
+            // A caller that went away does not need the answer.
+            let _ = sender.send(result);
+        });
+        self.submit(group, change, Some(done)).await?;
+        receiver.await.map_err(|_dropped| LogError::Closed)?
+    }
+
+    /// The engine, for reading.
+    pub(crate) fn raw(&self) -> Result<Arc<RawEngine>, LogError> {
+        self.raw.read().clone().ok_or(LogError::Closed)
+    }
+
+    /// Reads the encoded records of `start..end`, at least one and then up to `bytes_max`. Blocks.
+    pub(crate) fn read(
+        &self,
+        group: GroupId,
+        start: u64,
+        end: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<BytesValue>, LogError> {
+        let raw = self.raw()?;
+        let mut records = Vec::new();
+        let read = catch_unwind(AssertUnwindSafe(|| {
+            raw.fetch_entries_to::<Records>(region(group), start, end, Some(bytes_max), &mut records)
+        }));
+        match read {
+            Ok(Ok(_count)) => Ok(records),
+            Ok(Err(error)) => {
+                Err(LogError::Corrupt(format!("group {group}: entries {start}..{end}: {error}")))
+            }
+            Err(panic) => Err(LogError::Corrupt(panic_text(panic.as_ref()))),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> LogStats {
+        LogStats {
+            batches: self.counters.batches.load(Ordering::Relaxed),
+            requests: self.counters.requests.load(Ordering::Relaxed),
+            bytes: self.counters.bytes.load(Ordering::Relaxed),
+            syncs: self.probe.syncs(),
+            sync_time: self.probe.sync_time(),
+            disk_bytes: self.raw().map_or(0, |raw| raw.get_used_size() as u64),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn probe(&self) -> &Arc<SyncProbe> {
+        &self.probe
+    }
+
+    /// Writes what is queued, stops the threads and releases the directory.
+    pub(crate) async fn close(self: &Arc<Self>) -> Result<(), LogError> {
+        // An error means that the thread is gone already.
+        let _ = self.requests.send(Request::Stop).await;
+        let this = self.clone();
+        tokio::task::spawn_blocking(move || this.close_blocking())
+            .await
+            .map_err(|error| LogError::Io(format!("closing the log: {error}")))?
+    }
+
+    fn close_blocking(&self) -> Result<(), LogError> {
+        if let Some((stop, cleaner)) = self.cleaner.lock().take() {
+            drop(stop);
+            join(cleaner, "raft-log-clean");
+        }
+        if let Some(writer) = self.writer.lock().take() {
+            join(writer, "raft-log");
+        }
+        let Some(mut raw) = self.raw.write().take() else { return Ok(()) };
+        let start = Instant::now();
+        loop {
+            match Arc::try_unwrap(raw) {
+                Ok(engine) => return drop_engine(engine),
+                Err(_shared) if start.elapsed() > CLOSE_WAIT => {
+                    return Err(LogError::Io("reads kept the log open; its directory stays locked".into()));
+                }
+                Err(shared) => {
+                    raw = shared;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+    }
+}
+
+fn drop_engine(engine: RawEngine) -> Result<(), LogError> {
+    // Its drop syncs the active file and panics when that fails.
+    catch_unwind(AssertUnwindSafe(|| drop(engine))).map_err(|panic| LogError::Io(panic_text(panic.as_ref())))
+}
+
+fn open_raw(dir: &Path, probe: Arc<SyncProbe>) -> Result<RawEngine, LogError> {
+    let Some(path) = dir.to_str() else {
+        return Err(LogError::Io(format!("the path {} is not UTF-8", dir.display())));
+    };
+    let config = Config {
+        dir: path.to_owned(),
+        // Recycled files keep the bytes of deleted memories.
+        enable_log_recycle: false,
+        ..Config::default()
+    };
+    let files = Arc::new(ObservedFiles::new(probe));
+    // Recovery panics on a log that it cannot make sense of.
+    let opened = catch_unwind(AssertUnwindSafe(|| Engine::open_with_file_system(config, files)));
+    match opened {
+        Ok(Ok(engine)) => Ok(engine),
+        Ok(Err(error)) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
+        Err(panic) => Err(LogError::Corrupt(format!("{}: {}", dir.display(), panic_text(panic.as_ref())))),
+    }
+}
+
+/// Writes this node's name into a new log; refuses the log of another.
+fn claim(raw: &RawEngine, options: &LogOptions) -> Result<(), LogError> {
+    let wanted = format!("node {} of cluster {}", options.node, options.cluster);
+    match raw.get(NODE_REGION, key::OWNER) {
+        Some(found) if found == wanted.as_bytes() => Ok(()),
+        Some(found) => Err(LogError::WrongOwner { found: String::from_utf8_lossy(&found).into(), wanted }),
+        None => {
+            let mut batch = LogBatch::default();
+            batch
+                .put(NODE_REGION, key::OWNER.to_vec(), wanted.into_bytes())
+                .and_then(|()| raw.write(&mut batch, true))
+                .map_err(|error| LogError::Io(error.to_string()))?;
+            Ok(())
+        }
+    }
+}
+
+/// Creates a directory so that a power cut cannot take it, and the log in it, away again.
+fn create_dir_durably(dir: &Path) -> Result<(), LogError> {
+    let describe = |error: std::io::Error| LogError::Io(format!("{}: {error}", dir.display()));
+    fs::create_dir_all(dir).map_err(describe)?;
+    for ancestor in dir.ancestors().take(3).filter(|path| !path.as_os_str().is_empty()) {
+        File::open(ancestor).and_then(|file| file.sync_all()).map_err(describe)?;
+    }
+    Ok(())
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LogError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|error| LogError::Io(format!("starting thread {name}: {error}")))
+}
+
+fn join(thread: JoinHandle<()>, name: &str) {
+    if let Err(panic) = thread.join() {
+        tracing::error!(thread = name, cause = panic_text(panic.as_ref()), "a log thread panicked");
+    }
+}
+
+/// Removes log files without live entries. Its own thread: a rewrite may take long, and appends must
+/// not wait for it.
+fn spawn_cleaner(
+    raw: Arc<RawEngine>,
+    poison: Arc<Poison>,
+) -> Result<(std_mpsc::Sender<()>, JoinHandle<()>), LogError> {
+    let (stop, stopped) = std_mpsc::channel::<()>();
+    let body = move || {
+        while stopped.recv_timeout(CLEAN_UP_EVERY) == Err(std_mpsc::RecvTimeoutError::Timeout) {
+            if poison.check().is_err() {
+                return;
+            }
+            match catch_unwind(AssertUnwindSafe(|| raw.purge_expired_files())) {
+                Ok(Ok(groups)) if groups.is_empty() => {}
+                Ok(Ok(groups)) => tracing::warn!(?groups, "these groups hold back the removal of log files"),
+                Ok(Err(error)) => tracing::error!(%error, "old log files could not be removed"),
+                Err(panic) => poison.set(&panic_text(panic.as_ref())),
+            }
+        }
+    };
+    Ok((stop, spawn("raft-log-clean", body)?))
+}

@@ -1,0 +1,254 @@
+//! The log thread: takes what all groups want written, writes it as one batch with one sync, and
+//! only then reports each write done.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use protobuf::well_known_types::BytesValue;
+use raft_engine::{Command, LogBatch, MessageExt};
+use tokio::sync::mpsc;
+
+use super::engine::{Poison, RawEngine, key, region};
+use crate::raft::error::LogError;
+use crate::raft::record::Record;
+use crate::raft::types::GroupId;
+
+/// The most requests that share one batch.
+const BATCH_REQUESTS_MAX: usize = 1_024;
+/// A batch is closed once its entries reach this size; one request more may exceed it.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// Called once, after the write is on disk or has failed.
+pub(crate) type Done = Box<dyn FnOnce(Result<(), LogError>) + Send>;
+
+/// One change to a group's part of the log.
+pub(crate) enum Change {
+    /// Encoded records from `first` on, without a hole.
+    Append { first: u64, records: Vec<BytesValue> },
+    /// Drops the entries from `end` on.
+    Truncate { end: u64 },
+    /// Drops the entries below `first`, all of them if `clear`; `purged` is the last dropped position.
+    Purge { first: u64, clear: bool, purged: Vec<u8> },
+    /// Replaces the vote.
+    Vote(Vec<u8>),
+    /// Replaces the commit mark. Losing the newest is harmless: it needs no sync of its own.
+    Committed(Vec<u8>),
+}
+
+impl Change {
+    fn bytes(&self) -> usize {
+        match self {
+            Change::Append { records, .. } => records.iter().map(|record| record.value.len()).sum(),
+            _ => 64,
+        }
+    }
+}
+
+pub(crate) enum Request {
+    Write {
+        group: GroupId,
+        change: Change,
+        done: Option<Done>,
+    },
+    /// Ends the thread once everything before it is written.
+    Stop,
+}
+
+/// Tells raft-engine where the index of our records is.
+pub(crate) struct Records;
+
+impl MessageExt for Records {
+    type Entry = BytesValue;
+
+    fn index(record: &BytesValue) -> u64 {
+        // Only called on records that this process has just encoded. 0 would be refused as an
+        // overwrite of older entries rather than be taken for another entry.
+        Record::index_of(&record.value).unwrap_or(0)
+    }
+}
+
+/// What the log thread has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct WriterCounters {
+    pub(crate) batches: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+}
+
+pub(crate) struct Writer {
+    pub(crate) raw: Arc<RawEngine>,
+    pub(crate) poison: Arc<Poison>,
+    pub(crate) counters: Arc<WriterCounters>,
+}
+
+impl Writer {
+    /// Runs until a `Stop` or until every sender is gone.
+    pub(crate) fn run(self, mut requests: mpsc::Receiver<Request>) {
+        let mut taken = Vec::new();
+        loop {
+            match requests.blocking_recv() {
+                None | Some(Request::Stop) => break,
+                Some(request) => taken.push(request),
+            }
+            let mut stopping = false;
+            let mut bytes = taken.first().map_or(0, request_bytes);
+            while taken.len() < BATCH_REQUESTS_MAX && bytes < BATCH_BYTES_MAX {
+                match requests.try_recv() {
+                    Ok(Request::Stop) => {
+                        stopping = true;
+                        break;
+                    }
+                    Ok(request) => {
+                        bytes += request_bytes(&request);
+                        taken.push(request);
+                    }
+                    Err(_) => break,
+                }
+            }
+            self.write(taken.drain(..));
+            if stopping {
+                break;
+            }
+        }
+        requests.close();
+        while let Some(request) = requests.blocking_recv() {
+            if let Request::Write { done: Some(done), .. } = request {
+                done(Err(LogError::Closed));
+            }
+        }
+    }
+
+    fn write(&self, requests: impl Iterator<Item = Request>) {
+        let mut waiting: Vec<Done> = Vec::new();
+        let mut batch = LogBatch::default();
+        let mut spans = Spans { raw: &self.raw, spans: HashMap::new() };
+        let mut sync = false;
+        for request in requests {
+            let Request::Write { group, change, done } = request else { continue };
+            if let Err(error) = self.poison.check().and_then(|()| spans.check(group, &change)) {
+                if let Some(done) = done {
+                    done(Err(error));
+                }
+                continue;
+            }
+            self.counters.requests.fetch_add(1, Ordering::Relaxed);
+            self.counters.bytes.fetch_add(change.bytes() as u64, Ordering::Relaxed);
+            sync |= !matches!(change, Change::Committed(_));
+            if let Err(error) = add(&mut batch, &self.raw, group, change) {
+                self.poison.set(&format!("a batch could not be built: {error}"));
+            }
+            waiting.extend(done);
+        }
+        let result = self.poison.check().and_then(|()| self.commit(&mut batch, sync));
+        for done in waiting {
+            done(result.clone());
+        }
+    }
+
+    /// Writes the batch; any failure leaves the log's end unknown and so poisons it.
+    fn commit(&self, batch: &mut LogBatch, sync: bool) -> Result<(), LogError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        // raft-engine panics when a sync fails: after that the page cache can no longer be trusted
+        // (the "fsyncgate" of 2018). Caught here, so that the callers get the error and the process
+        // can still say what happened.
+        let written = catch_unwind(AssertUnwindSafe(|| self.raw.write(batch, sync)));
+        let failure = match written {
+            Ok(Ok(_bytes)) => {
+                self.counters.batches.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => panic_text(panic.as_ref()),
+        };
+        self.poison.set(&failure);
+        self.poison.check()
+    }
+}
+
+fn request_bytes(request: &Request) -> usize {
+    match request {
+        Request::Write { change, .. } => change.bytes(),
+        Request::Stop => 0,
+    }
+}
+
+/// The text that a panic carries.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "panicked without a message".to_owned()
+    }
+}
+
+fn add(
+    batch: &mut LogBatch,
+    raw: &RawEngine,
+    group: GroupId,
+    change: Change,
+) -> Result<(), raft_engine::Error> {
+    let region = region(group);
+    match change {
+        Change::Append { records, .. } => {
+            batch.add_entries::<Records>(region, &records)?;
+            // The entries that the marker hid are overwritten by these, in the same batch.
+            batch.delete(region, key::END.to_vec());
+        }
+        // raft-engine has no truncate: the marker hides the tail until the next append replaces it.
+        Change::Truncate { end } => batch.put(region, key::END.to_vec(), end.to_be_bytes().to_vec())?,
+        Change::Purge { first, clear, purged } => {
+            batch.put(region, key::PURGED.to_vec(), purged)?;
+            let mut index = first;
+            if clear {
+                // Entries hidden by the truncate marker must go as well, before it does.
+                index = raw.last_index(region).map_or(first, |last| first.max(last + 1));
+                batch.delete(region, key::END.to_vec());
+            }
+            batch.add_command(region, Command::Compact { index });
+        }
+        Change::Vote(vote) => batch.put(region, key::VOTE.to_vec(), vote)?,
+        Change::Committed(position) => batch.put(region, key::COMMITTED.to_vec(), position)?,
+    }
+    Ok(())
+}
+
+/// The span of each group's entries, as it will be after the batch so far. A second guard behind
+/// [`super::tail::Tail`]: raft-engine panics at recovery on a hole, and then no group starts.
+struct Spans<'a> {
+    raw: &'a RawEngine,
+    /// First index and the index after the last; `None` while the group has no entries.
+    spans: HashMap<GroupId, Option<(u64, u64)>>,
+}
+
+impl Spans<'_> {
+    fn check(&mut self, group: GroupId, change: &Change) -> Result<(), LogError> {
+        let region = region(group);
+        let span = self
+            .spans
+            .entry(group)
+            .or_insert_with(|| Some((self.raw.first_index(region)?, self.raw.last_index(region)? + 1)));
+        match change {
+            Change::Append { first, records } => {
+                let (start, end) = span.unwrap_or((*first, *first));
+                if *first < start || *first > end {
+                    return Err(LogError::Hole { group, expected: end, got: *first });
+                }
+                *span = Some((start, first + records.len() as u64));
+            }
+            Change::Purge { first, clear, .. } => {
+                *span = match *span {
+                    Some((_, end)) if !clear => Some((*first, end)),
+                    _ => None,
+                };
+            }
+            Change::Truncate { .. } | Change::Vote(_) | Change::Committed(_) => {}
+        }
+        Ok(())
+    }
+}

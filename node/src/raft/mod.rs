@@ -1,0 +1,40 @@
+//! Replication: everything that touches openraft and raft-engine, and nothing else of the node.
+//!
+//! Commands and outcomes are opaque bytes here. The path of a write: [`Group::propose`] queues it,
+//! the batcher packs what waits into one entry, openraft replicates it, the log thread makes it durable
+//! together with the entries of other groups, and an apply thread hands it to the group's [`Applier`].
+//!
+//! No openraft type leaves this module, and the log's format is ours (`record`), so that a new
+//! version of openraft concerns this module alone.
+
+mod acks;
+mod address;
+mod apply_pool;
+mod batcher;
+mod clock;
+mod error;
+mod group;
+mod log;
+mod multi;
+mod network;
+mod reads;
+mod record;
+mod service;
+mod state_machine;
+mod status;
+mod types;
+mod wire;
+
+pub use address::{AddressBook, StaticAddresses};
+pub use batcher::{ENTRY_BYTES_MAX, ENTRY_COMMANDS_MAX, Proposed};
+pub use clock::{Clock, SystemClock};
+pub use error::{ApplierError, InitializeError, LogError, OpenError, ProposeError, ReadError, ReadRefused};
+pub use group::{BatchStats, Group};
+pub use log::LogStats;
+pub use multi::{GroupSpec, RaftNode, RaftNodeConfig, Timing};
+pub use service::RaftService;
+pub use status::{GroupStatus, LeadershipWatch};
+pub use types::{
+    AppliedState, Applier, CommittedBody, CommittedEntry, ENTRY_PAYLOAD_FORMAT, EntryPayload, GroupId,
+    LogPosition, NodeId, Outcomes,
+};

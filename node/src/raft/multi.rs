@@ -1,0 +1,317 @@
+//! All Raft groups of one node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use openraft::error::{InitializeError as RaftInitializeError, RaftError};
+use openraft::{Config, SnapshotPolicy};
+
+use super::acks::AckClock;
+use super::address::AddressBook;
+use super::apply_pool::ApplyPool;
+use super::clock::Clock;
+use super::error::{InitializeError, OpenError};
+use super::group::Group;
+use super::log::{GroupLog, LogEngine, LogOptions, LogStats};
+use super::network::{Network, Peers};
+use super::service::{RaftService, Registry};
+use super::state_machine::StateMachine;
+use super::types::{Applier, GroupId, NodeId, RaftHandle};
+
+/// Memory for the newest log entries, shared by all groups of the node.
+const LOG_CACHE_BYTES: usize = 64 << 20;
+/// A group's least share of it.
+const LOG_CACHE_GROUP_BYTES_MIN: usize = 256 << 10;
+/// Groups that recover at the same time when the node starts.
+const STARTING_MAX: usize = 8;
+
+/// The settings of a node's Raft groups.
+#[derive(Clone, Debug)]
+pub struct RaftNodeConfig {
+    /// This node.
+    pub node_id: NodeId,
+    /// Its cluster: messages from others are refused.
+    pub cluster_id: String,
+    /// Where the log lives.
+    pub dir: PathBuf,
+    /// How often an idle leader is heard. The election timeouts follow from it; see [`Timing`].
+    pub heartbeat: Duration,
+    /// Apply threads; `None` takes half of the cores.
+    pub apply_threads: Option<usize>,
+}
+
+impl RaftNodeConfig {
+    /// The settings of a production node: a heartbeat of 250 ms.
+    pub fn new(node_id: NodeId, cluster_id: impl Into<String>, dir: impl Into<PathBuf>) -> Self {
+        RaftNodeConfig {
+            node_id,
+            cluster_id: cluster_id.into(),
+            dir: dir.into(),
+            heartbeat: Duration::from_millis(250),
+            apply_threads: None,
+        }
+    }
+}
+
+/// One group of a node.
+pub struct GroupSpec {
+    /// The group.
+    pub id: GroupId,
+    /// Its replicas, of which this node is one. Their order, the same on all nodes, spreads the
+    /// election timeouts.
+    pub replicas: Vec<NodeId>,
+    /// Its state on this node.
+    pub applier: Arc<dyn Applier>,
+}
+
+/// The timing of one replica.
+///
+/// openraft looks at its timers only every 3/2 of its heartbeat interval, so that interval is set to
+/// 2/3 of ours: leaders are heard, and timeouts noticed, every `heartbeat`. It draws one election
+/// timeout per replica, for good; two survivors that notice theirs at the same tick could split votes
+/// forever. So the replica of rank r (its place in the group's list, rotated by the group's number)
+/// gets (2 + r) heartbeats: they never campaign within the same tick. A follower waits for that
+/// timeout twice, first as the lease of the leader: with 250 ms the survivor of lowest rank takes over
+/// 1.0-1.25 s after the leader's last message if it has rank 0, else 1.5-1.75 s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The interval given to openraft.
+    pub tick_base: Duration,
+    /// This replica's election timeout, and for how long it turns away candidates after its leader
+    /// was heard.
+    pub election: Duration,
+    /// The shortest election timeout of any replica: for that long no voter grants another candidate.
+    pub lease_min: Duration,
+}
+
+impl Timing {
+    /// The timing of `node` among the `replicas` of `group`.
+    pub fn new(heartbeat: Duration, group: GroupId, replicas: &[NodeId], node: NodeId) -> Option<Self> {
+        let place = replicas.iter().position(|replica| *replica == node)?;
+        let count = replicas.len();
+        let rank = (place + group as usize % count) % count;
+        Some(Timing {
+            tick_base: heartbeat * 2 / 3,
+            election: heartbeat * (2 + u32::try_from(rank).ok()?),
+            lease_min: heartbeat * 2,
+        })
+    }
+
+    fn config(&self, cluster: &str) -> Result<Config, OpenError> {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let config = Config {
+            cluster_name: cluster.to_owned(),
+            heartbeat_interval: millis(self.tick_base),
+            // Drawn from min..max: exactly `election`.
+            election_timeout_min: millis(self.election),
+            election_timeout_max: millis(self.election) + 1,
+            max_payload_entries: super::log::APPEND_ENTRIES_MAX,
+            snapshot_policy: SnapshotPolicy::Never,
+            max_in_snapshot_log_to_keep: u64::MAX,
+            ..Config::default()
+        };
+        config.validate().map_err(|error| OpenError::Config(error.to_string()))
+    }
+}
+
+/// The Raft groups of one node, with their log and their connections.
+pub struct RaftNode {
+    node_id: NodeId,
+    cluster_id: String,
+    log: Arc<LogEngine>,
+    registry: Arc<Registry>,
+    groups: BTreeMap<GroupId, Group>,
+}
+
+impl RaftNode {
+    /// Opens the log and starts every group. Committed entries that a state lacks are applied before
+    /// this returns.
+    ///
+    /// # Errors
+    /// When the settings are wrong, or a log or state is missing, damaged or another node's. Nothing
+    /// runs then.
+    pub async fn open(
+        config: RaftNodeConfig,
+        specs: Vec<GroupSpec>,
+        addresses: Arc<dyn AddressBook>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, OpenError> {
+        check(&config, &specs)?;
+        let options =
+            LogOptions { dir: config.dir.clone(), node: config.node_id, cluster: config.cluster_id.clone() };
+        let log = tokio::task::spawn_blocking(move || LogEngine::open(&options))
+            .await
+            .map_err(|error| OpenError::Config(format!("opening the log: {error}")))??;
+        let threads = config.apply_threads.unwrap_or_else(ApplyPool::default_threads);
+        let pool = ApplyPool::start(threads)
+            .map_err(|error| OpenError::Config(format!("starting the apply threads: {error}")))?;
+        let peers =
+            Arc::new(Peers::new(config.node_id, config.cluster_id.clone(), addresses, config.heartbeat));
+        let cache_bytes = (LOG_CACHE_BYTES / specs.len().max(1)).max(LOG_CACHE_GROUP_BYTES_MIN);
+        let starter = Starter { config: &config, log: &log, pool, peers, clock, cache_bytes };
+        let started: Vec<Result<Group, OpenError>> = futures::stream::iter(specs)
+            .map(|spec| starter.start(spec))
+            .buffer_unordered(STARTING_MAX)
+            .collect()
+            .await;
+        drop(starter);
+        let registry = Arc::new(Registry::default());
+        let mut node = RaftNode {
+            node_id: config.node_id,
+            cluster_id: config.cluster_id,
+            log,
+            registry,
+            groups: BTreeMap::new(),
+        };
+        let mut failure = None;
+        for result in started {
+            match result {
+                Ok(group) => {
+                    node.groups.insert(group.id(), group);
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        if let Some(error) = failure {
+            node.shutdown().await;
+            return Err(error);
+        }
+        for (id, group) in &node.groups {
+            node.registry.insert(*id, group.raft().clone());
+        }
+        Ok(node)
+    }
+
+    /// This node.
+    pub fn node_id(&self) -> NodeId {
+        self.node_id
+    }
+
+    /// One of this node's groups.
+    pub fn group(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(&id)
+    }
+
+    /// All of this node's groups, by id.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.values()
+    }
+
+    /// The service that takes other nodes' messages; serve it at this node's address.
+    pub fn service(&self) -> RaftService {
+        RaftService::new(self.node_id, &self.cluster_id, self.registry.clone())
+    }
+
+    /// What the log has done since the node started.
+    pub fn log_stats(&self) -> LogStats {
+        self.log.stats()
+    }
+
+    /// Gives a new group its first members. To be called on one of them, once in the group's life;
+    /// calling again does nothing. Returns whether this call did it.
+    ///
+    /// # Errors
+    /// When this node has no such group or is no member, or the group does not run.
+    pub async fn initialize(&self, group: GroupId, members: &[NodeId]) -> Result<bool, InitializeError> {
+        let raft = self.groups.get(&group).ok_or(InitializeError::UnknownGroup(group))?.raft();
+        let voters: BTreeSet<NodeId> = members.iter().copied().collect();
+        match raft.initialize(voters).await {
+            Ok(()) => Ok(true),
+            // It has a log or a vote already.
+            Err(RaftError::APIError(RaftInitializeError::NotAllowed(_))) => Ok(false),
+            Err(RaftError::APIError(RaftInitializeError::NotInMembers(_))) => {
+                Err(InitializeError::NotMember { node: self.node_id, members: members.to_vec() })
+            }
+            Err(RaftError::Fatal(fatal)) => Err(InitializeError::NotRunning(fatal.to_string())),
+        }
+    }
+
+    /// Stops all groups, writes what the log has queued, and releases its directory.
+    pub async fn shutdown(&self) {
+        futures::future::join_all(self.groups.values().map(Group::shutdown)).await;
+        self.registry.clear();
+        if let Err(error) = self.log.close().await {
+            tracing::error!(node = self.node_id, %error, "the log did not close cleanly");
+        }
+    }
+}
+
+fn check(config: &RaftNodeConfig, specs: &[GroupSpec]) -> Result<(), OpenError> {
+    if config.cluster_id.is_empty() {
+        return Err(OpenError::Config("the cluster id is empty".into()));
+    }
+    if config.heartbeat < Duration::from_millis(30) {
+        return Err(OpenError::Config(format!("a heartbeat of {:?} is too short", config.heartbeat)));
+    }
+    let mut seen = BTreeSet::new();
+    for spec in specs {
+        if !seen.insert(spec.id) {
+            return Err(OpenError::Config(format!("group {} is given twice", spec.id)));
+        }
+        if !spec.replicas.contains(&config.node_id) {
+            return Err(OpenError::Config(format!(
+                "node {} is no replica of group {}: {:?}",
+                config.node_id, spec.id, spec.replicas
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What every group of the node is started with.
+struct Starter<'a> {
+    config: &'a RaftNodeConfig,
+    log: &'a Arc<LogEngine>,
+    pool: ApplyPool,
+    peers: Arc<Peers>,
+    clock: Arc<dyn Clock>,
+    cache_bytes: usize,
+}
+
+impl Starter<'_> {
+    async fn start(&self, spec: GroupSpec) -> Result<Group, OpenError> {
+        let GroupSpec { id, replicas, applier } = spec;
+        let node = self.config.node_id;
+        let timing = Timing::new(self.config.heartbeat, id, &replicas, node)
+            .ok_or_else(|| OpenError::Config(format!("group {id} has no place for node {node}")))?;
+        let config = Arc::new(timing.config(&self.config.cluster_id)?);
+        let log = self.open_log(id, applier.clone()).await?;
+        let acks = Arc::new(AckClock::default());
+        let network = Network { group: id, peers: self.peers.clone(), acks: acks.clone() };
+        let state_machine = StateMachine::new(id, applier, self.pool.clone());
+        let raft = RaftHandle::new(node, config, network, log.clone(), state_machine)
+            .await
+            .map_err(|error| OpenError::Start { group: id, cause: error.to_string() })?;
+        Ok(Group::start(id, node, raft, log, acks, timing.lease_min, self.clock.clone()))
+    }
+
+    /// Opens a group's log and refuses one that has lost what it once had: voting with it could undo
+    /// acknowledged writes.
+    async fn open_log(&self, id: GroupId, applier: Arc<dyn Applier>) -> Result<GroupLog, OpenError> {
+        let engine = self.log.clone();
+        let cache_bytes = self.cache_bytes;
+        let log = tokio::task::spawn_blocking(move || GroupLog::open(engine, id, cache_bytes))
+            .await
+            .map_err(|error| OpenError::Start { group: id, cause: error.to_string() })??;
+        let applied = self
+            .pool
+            .run(move || applier.applied())
+            .await
+            .map_err(|source| OpenError::Applier { group: id, source })?;
+        let log_end = log.last();
+        if let Some(committed) = log.committed()
+            && log_end.is_none_or(|end| end.index < committed.index)
+        {
+            return Err(OpenError::LostCommitted { group: id, committed, log_end });
+        }
+        if let Some(applied) = applied.last
+            && log_end.is_none_or(|end| end.index < applied.index)
+        {
+            return Err(OpenError::LogBehindState { group: id, applied, log_end });
+        }
+        Ok(log)
+    }
+}

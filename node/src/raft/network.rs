@@ -1,0 +1,195 @@
+//! Sending: one connection per peer, shared by all groups.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_proto::v1::raft_client::RaftClient;
+use holdfast_proto::v1::{RaftKind, RaftRequest};
+use openraft::error::{
+    Fatal, NetworkError, RPCError, RaftError, ReplicationClosed, StreamingError, Unreachable,
+};
+use openraft::network::{Backoff, RPCOption};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse,
+};
+use openraft::{AnyError, OptionalSend, RaftNetwork, RaftNetworkFactory, Snapshot};
+use parking_lot::Mutex;
+use tonic::transport::{Channel, Endpoint};
+
+use super::acks::AckClock;
+use super::address::AddressBook;
+use super::record::DecodeError;
+use super::types::{GroupId, NodeId, RaftVote, TypeConfig};
+use super::wire::{self, MESSAGE_BYTES_MAX};
+
+/// How long a connection attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// An idle connection is probed this often, and given up when the probe is not answered as long again.
+const KEEP_ALIVE: Duration = Duration::from_secs(2);
+/// The first pause after a peer was found unreachable; it doubles up to the heartbeat interval, so
+/// that a peer that returns hears its leader before its own election timeout.
+const BACKOFF_MIN: Duration = Duration::from_millis(25);
+
+type RpcError = RPCError<NodeId, (), RaftError<NodeId>>;
+
+/// The connections of this node to its peers.
+pub(crate) struct Peers {
+    this_node: NodeId,
+    cluster: String,
+    addresses: Arc<dyn AddressBook>,
+    backoff_max: Duration,
+    clients: Mutex<HashMap<NodeId, (String, RaftClient<Channel>)>>,
+}
+
+/// A peer could not be asked, or refused the question.
+#[derive(Debug, thiserror::Error)]
+enum CallError {
+    #[error("no address is known for node {0}")]
+    NoAddress(NodeId),
+    #[error("the address {0:?} of node {1} is not a URI")]
+    BadAddress(String, NodeId),
+    #[error("{}: {}", .0.code(), .0.message())]
+    Refused(tonic::Status),
+    #[error(transparent)]
+    Payload(#[from] DecodeError),
+}
+
+impl Peers {
+    pub(crate) fn new(
+        this_node: NodeId,
+        cluster: String,
+        addresses: Arc<dyn AddressBook>,
+        backoff_max: Duration,
+    ) -> Self {
+        Peers { this_node, cluster, addresses, backoff_max, clients: Mutex::default() }
+    }
+
+    /// The client for a peer; it connects when first used and again whenever the connection is lost.
+    fn client(&self, node: NodeId) -> Result<RaftClient<Channel>, CallError> {
+        let address = self.addresses.address(node).ok_or(CallError::NoAddress(node))?;
+        let mut clients = self.clients.lock();
+        if let Some((known, client)) = clients.get(&node)
+            && *known == address
+        {
+            return Ok(client.clone());
+        }
+        let endpoint = Endpoint::from_shared(address.clone())
+            .map_err(|_| CallError::BadAddress(address.clone(), node))?
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_while_idle(true);
+        let client = RaftClient::new(endpoint.connect_lazy())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        clients.insert(node, (address, client.clone()));
+        Ok(client)
+    }
+
+    async fn call(
+        &self,
+        group: GroupId,
+        to: NodeId,
+        kind: RaftKind,
+        payload: Vec<u8>,
+    ) -> Result<Vec<u8>, CallError> {
+        let mut client = self.client(to)?;
+        let request = RaftRequest {
+            group,
+            from: self.this_node,
+            to,
+            cluster_id: self.cluster.clone(),
+            kind: kind.into(),
+            payload,
+        };
+        let response = client.call(request).await.map_err(CallError::Refused)?;
+        Ok(response.into_inner().payload)
+    }
+}
+
+/// Makes openraft's clients for one group.
+pub(crate) struct Network {
+    pub(crate) group: GroupId,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) acks: Arc<AckClock>,
+}
+
+/// Sends one group's messages to one peer.
+pub(crate) struct PeerClient {
+    group: GroupId,
+    target: NodeId,
+    peers: Arc<Peers>,
+    acks: Arc<AckClock>,
+}
+
+impl RaftNetworkFactory<TypeConfig> for Network {
+    type Network = PeerClient;
+
+    async fn new_client(&mut self, target: NodeId, _node: &()) -> PeerClient {
+        PeerClient { group: self.group, target, peers: self.peers.clone(), acks: self.acks.clone() }
+    }
+}
+
+impl PeerClient {
+    async fn call(
+        &self,
+        kind: RaftKind,
+        payload: Result<Vec<u8>, DecodeError>,
+    ) -> Result<Vec<u8>, CallError> {
+        self.peers.call(self.group, self.target, kind, payload?).await
+    }
+}
+
+/// `Unreachable` makes openraft back off; a refusal will not mend itself at once either.
+fn rpc_error(error: CallError) -> RpcError {
+    match error {
+        CallError::Payload(_) => RPCError::Network(NetworkError::new(&error)),
+        _ => RPCError::Unreachable(Unreachable::new(&error)),
+    }
+}
+
+impl RaftNetwork<TypeConfig> for PeerClient {
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<TypeConfig>,
+        _option: RPCOption,
+    ) -> Result<AppendEntriesResponse<NodeId>, RpcError> {
+        let sent = Instant::now();
+        let payload = wire::encode_append(&rpc);
+        let bytes = self.call(RaftKind::Append, payload).await.map_err(rpc_error)?;
+        let reply = wire::decode_append_reply(&bytes).map_err(|error| rpc_error(error.into()))?;
+        if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
+            self.acks.record(self.target, rpc.vote.leader_id.term, sent);
+        }
+        Ok(reply)
+    }
+
+    async fn vote(
+        &mut self,
+        rpc: VoteRequest<NodeId>,
+        _option: RPCOption,
+    ) -> Result<VoteResponse<NodeId>, RpcError> {
+        let bytes = self.call(RaftKind::Vote, wire::encode_vote(&rpc)).await.map_err(rpc_error)?;
+        wire::decode_vote_reply(&bytes).map_err(|error| rpc_error(error.into()))
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        _vote: RaftVote,
+        _snapshot: Snapshot<TypeConfig>,
+        _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _option: RPCOption,
+    ) -> Result<SnapshotResponse<NodeId>, StreamingError<TypeConfig, Fatal<NodeId>>> {
+        let error = AnyError::error("snapshots are not supported: the log is never purged");
+        Err(StreamingError::Unreachable(Unreachable::from(error)))
+    }
+
+    fn backoff(&self) -> Backoff {
+        let max = self.peers.backoff_max;
+        Backoff::new(std::iter::successors(Some(BACKOFF_MIN.min(max)), move |last| {
+            Some((*last * 2).min(max))
+        }))
+    }
+}
