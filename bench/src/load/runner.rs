@@ -282,8 +282,8 @@ mod tests {
     impl Workload for Counts {
         async fn perform(&self, number: u64) -> Outcome {
             tokio::time::sleep(Duration::from_millis(1)).await;
-            let result = if number % 4 == 0 { Err("overloaded".to_owned()) } else { Ok(()) };
-            let kind = if number % 2 == 0 { "even" } else { "odd" };
+            let result = if number.is_multiple_of(4) { Err("overloaded".to_owned()) } else { Ok(()) };
+            let kind = if number.is_multiple_of(2) { "even" } else { "odd" };
             Outcome { kind, result }
         }
     }
