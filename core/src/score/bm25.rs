@@ -32,6 +32,14 @@ impl CorpusStats {
         (self.total_len as f64 / self.rows.max(1) as f64).max(1.0) as f32
     }
 
+    /// The weight of the query: the sum of its terms' idf, which no row's BM25 exceeds. A term
+    /// that no row has counts as if one had it: its idf proper would, in a small space, outweigh
+    /// all the terms that do match.
+    pub fn query_weight(&self) -> f32 {
+        let idf = |&df: &u64| Bm25::idf(self.rows, df.max(1));
+        self.df.iter().map(idf).sum()
+    }
+
     /// The idf of each term of the query, in its order.
     pub fn idf(&self) -> Vec<f32> {
         self.df.iter().map(|&df| Bm25::idf(self.rows, df)).collect()
@@ -122,6 +130,14 @@ mod tests {
             assert!((0.0..=1.0).contains(&part), "{tf} {len} {average}: {part}");
         }
         assert_eq!(CorpusStats::default().average_len(), 1.0);
+    }
+
+    #[test]
+    fn an_unseen_term_weighs_as_one_that_one_row_has() {
+        let corpus = CorpusStats { rows: 10, total_len: 10, df: vec![0, 1, 2] };
+        // ln(1 + 9.5 / 1.5) = 1.9924302 twice, and 1.4816045
+        close(corpus.query_weight(), 5.466_465);
+        assert_eq!(CorpusStats::default().query_weight(), 0.0);
     }
 
     #[test]

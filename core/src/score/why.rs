@@ -26,13 +26,13 @@ pub struct Why {
 }
 
 impl Why {
-    /// Puts the parts together. `bm25` is the row's own, `idf_sum` that of the query's terms,
-    /// `boost` comes from [`super::boost_sum`].
-    pub fn new(parts: &Parts, cosine: Option<f32>, bm25: f32, idf_sum: f32, boost: f64) -> Self {
+    /// Puts the parts together. `bm25` is the row's own, `query_weight` comes from
+    /// [`super::CorpusStats::query_weight`], `boost` from [`super::boost_sum`].
+    pub fn new(parts: &Parts, cosine: Option<f32>, bm25: f32, query_weight: f32, boost: f64) -> Self {
         Self {
             relevance: parts.relevance,
             cosine: vector_relevance(cosine),
-            keyword: keyword_relevance(bm25, idf_sum),
+            keyword: keyword_relevance(bm25, query_weight),
             recency: parts.recency,
             importance: parts.importance,
             frequency: parts.frequency,

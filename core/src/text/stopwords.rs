@@ -2,15 +2,15 @@
 
 /// Never indexed and never looked up. Deliberately short: a longer list costs recall on short
 /// turns, where "not", "no" or "after" may be all that tells two apart. Sorted.
-const SHORT: [&str; 38] = [
+const SHORT: [&str; 44] = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "did", "do", "does", "for", "from", "had", "has",
-    "have", "i", "in", "is", "it", "me", "my", "of", "on", "or", "that", "the", "this", "to", "was", "we",
-    "were", "what", "when", "with", "you", "your",
+    "have", "he", "her", "his", "i", "in", "is", "it", "me", "my", "of", "on", "or", "she", "that", "the",
+    "their", "they", "this", "to", "was", "we", "were", "what", "when", "with", "you", "your",
 ];
 
 /// Dropped from queries above [`super::LONG_QUERY_WORDS`] words besides the short list: a long
 /// question has enough content words, and its filler would outvote them. Sorted.
-const LONG: [&str; 100] = [
+const LONG: [&str; 94] = [
     "about",
     "after",
     "again",
@@ -33,13 +33,10 @@ const LONG: [&str; 100] = [
     "give",
     "going",
     "got",
-    "he",
     "help",
-    "her",
     "here",
     "hers",
     "him",
-    "his",
     "how",
     "if",
     "into",
@@ -76,7 +73,6 @@ const LONG: [&str; 100] = [
     "same",
     "say",
     "shall",
-    "she",
     "should",
     "so",
     "some",
@@ -85,12 +81,10 @@ const LONG: [&str; 100] = [
     "such",
     "tell",
     "than",
-    "their",
     "them",
     "then",
     "there",
     "these",
-    "they",
     "thing",
     "things",
     "think",

@@ -93,7 +93,7 @@ fn scores(rows: &[Row], count: usize) -> Vec<f64> {
         own.add_cosines(sample(&view, &hashes).into_iter().map(|row| part.cosines[row as usize]));
         stats.merge(&own);
     }
-    let constants = Constants::from_stats(&stats, &Prior::USE);
+    let constants = Constants::from_stats(&stats, &Prior::USE, corpus.query_weight());
     let relevance = Relevance::new(&constants, &Recipe::USE, Addressed::Speaker(1));
     let mut out = vec![0.0; rows.len()];
     for part in &parts {
@@ -144,7 +144,7 @@ proptest! {
         m in 0.0..3.0f64, n in 0u64..1_000_000,
     ) {
         let stats = Stats { n, sum_l: n as f64, sumsq_l: 4.0 * n as f64, ..Stats::default() };
-        let constants = Constants::from_stats(&stats, &Prior::USE);
+        let constants = Constants::from_stats(&stats, &Prior::USE, 9.0);
         let relevance = Relevance::new(&constants, &Recipe::USE, Addressed::Nobody);
         let of = |c, l| relevance.of(Some(c), l, m);
         prop_assert!((0.0..=1.0).contains(&of(c, l)));
@@ -157,7 +157,53 @@ proptest! {
 }
 
 fn small_space() -> Relevance {
-    Relevance::new(&Constants::from_stats(&Stats::default(), &Prior::USE), &Recipe::USE, Addressed::Nobody)
+    Relevance::new(
+        &Constants::from_stats(&Stats::default(), &Prior::USE, 3.0),
+        &Recipe::USE,
+        Addressed::Nobody,
+    )
+}
+
+/// S of the rows of a small space for a query of three terms: how many of them each row has, and
+/// its cosine.
+fn in_small_space(rows: &[(u32, f32)]) -> Vec<f64> {
+    let n = rows.len() as u64;
+    let has = |term: u32| rows.iter().filter(|(terms, _)| *terms > term).count() as u64;
+    let corpus = CorpusStats { rows: n, total_len: 6 * n, df: (0..3).map(has).collect() };
+    let idf = corpus.idf();
+    let bm25 = |terms: u32| -> f32 {
+        let part = Bm25::default().tf(1, 6, corpus.average_len());
+        idf.iter().take(terms as usize).map(|idf| idf * part).sum()
+    };
+    let flags = vec![flag::LIVE | flag::VECTOR; rows.len()];
+    let none = vec![NONE; rows.len()];
+    let view = Rows::new(&flags, &none, &none, &none).unwrap();
+    let lifted: Vec<f32> = rows.iter().map(|(terms, _)| bm25(*terms)).collect();
+    let cosines: Vec<f32> = rows.iter().map(|(_, cosine)| *cosine).collect();
+    let mut stats = Stats::default();
+    stats.add_lifted(&view, &lifted);
+    stats.add_cosines(cosines.iter().copied());
+    let constants = Constants::from_stats(&stats, &Prior::USE, corpus.query_weight());
+    let mut out = Vec::new();
+    Relevance::new(&constants, &Recipe::USE, Addressed::Nobody).of_rows(
+        &view,
+        &lifted,
+        Some(&cosines),
+        &mut out,
+    );
+    out
+}
+
+#[test]
+fn in_a_space_of_one_or_three_a_match_is_high_and_garbage_low() {
+    let alone = in_small_space(&[(3, 0.7)]);
+    assert!(alone[0] > 0.8, "{alone:?}");
+    let garbage = in_small_space(&[(0, 0.1)]);
+    assert!(garbage[0] < 0.05, "{garbage:?}");
+    let three = in_small_space(&[(0, 0.1), (3, 0.7), (1, 0.2)]);
+    assert!(three[1] > 0.9, "{three:?}");
+    assert!(three[0] < 0.05 && three[2] < 0.5, "{three:?}");
+    assert!(in_small_space(&[]).is_empty());
 }
 
 #[test]
@@ -176,7 +222,7 @@ fn the_speaker_match_needs_the_right_row() {
     let flags = [flag::LIVE, flag::LIVE | flag::USER];
     let none = [NONE; 2];
     let rows = Rows::new(&flags, &none, &none, &[5, NONE]).unwrap();
-    let constants = Constants::from_stats(&Stats::default(), &Prior::USE);
+    let constants = Constants::from_stats(&Stats::default(), &Prior::USE, 3.0);
     let of = |addressed, row| Relevance::new(&constants, &Recipe::USE, addressed).speaker_match(&rows, row);
     assert_eq!(of(Addressed::Speaker(5), 0), 2.0);
     assert_eq!(of(Addressed::Speaker(5), 1), 0.0);
