@@ -1,0 +1,165 @@
+use super::super::vectors::Place;
+use super::Names;
+use holdfast_core::memory::{IndexRow, Kind, Status};
+use holdfast_core::score::flag;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// One array for each column of the index rows. All have the same length.
+#[derive(Debug, Default)]
+pub(in super::super) struct Columns {
+    pub(in super::super) seq: Vec<u64>,
+    pub(in super::super) id: Vec<Box<str>>,
+    /// Decides which rows stand for all in the statistics of the cosine.
+    pub(in super::super) id_hash: Vec<u64>,
+    /// [`flag`], before it is known what a query may see.
+    pub(in super::super) flags: Vec<u8>,
+    pub(in super::super) kind: Vec<Kind>,
+    pub(in super::super) status: Vec<Status>,
+    pub(in super::super) pinned: Vec<bool>,
+    pub(in super::super) importance: Vec<f32>,
+    pub(in super::super) strength_milli: Vec<u16>,
+    pub(in super::super) access_count: Vec<u32>,
+    pub(in super::super) created_us: Vec<i64>,
+    pub(in super::super) event_us: Vec<i64>,
+    pub(in super::super) last_access_us: Vec<i64>,
+    /// [`NEVER`] where there is no expiry.
+    pub(in super::super) expires_us: Vec<i64>,
+    pub(in super::super) role: Vec<u32>,
+    pub(in super::super) speaker: Vec<u32>,
+    pub(in super::super) session: Vec<u32>,
+    pub(in super::super) agent: Vec<u32>,
+    pub(in super::super) sentiment: Vec<u32>,
+    pub(in super::super) entities: Vec<Box<[u32]>>,
+    pub(in super::super) metadata: Vec<Box<str>>,
+    pub(in super::super) terms_len: Vec<u32>,
+    pub(in super::super) place: Vec<Place>,
+    /// Bytes of ids, entities and metadata.
+    heap_bytes: usize,
+}
+
+/// When a memory expires that does not: 292,277 years after 1970.
+pub(in super::super) const NEVER: i64 = i64::MAX;
+
+/// Does the same with every column.
+macro_rules! each_column {
+    ($columns:ident, $do:ident) => {
+        $do!($columns: seq id id_hash flags kind status pinned importance strength_milli access_count
+            created_us event_us last_access_us expires_us role speaker session agent sentiment entities
+            metadata terms_len place)
+    };
+}
+
+macro_rules! bytes_of {
+    ($columns:ident: $($name:ident)+) => {
+        0 $(+ allocated(&$columns.$name))+
+    };
+}
+
+macro_rules! shrink {
+    ($columns:ident: $($name:ident)+) => {
+        $($columns.$name.shrink_to_fit();)+
+    };
+}
+
+impl Columns {
+    /// Rows, dead ones included.
+    pub(in super::super) fn len(&self) -> usize {
+        self.seq.len()
+    }
+
+    pub(super) fn push(&mut self, seq: u64, row: &IndexRow, names: &Names, place: Place) {
+        self.heap_bytes += row.id.len() + heap_of(row);
+        self.seq.push(seq);
+        self.id.push(row.id.as_str().into());
+        self.id_hash.push(xxh3_64(row.id.as_bytes()));
+        self.flags.push(flags(row));
+        self.kind.push(row.kind);
+        self.status.push(row.status);
+        self.pinned.push(row.pinned);
+        self.importance.push(row.importance);
+        self.strength_milli.push(row.strength_milli);
+        self.access_count.push(row.access_count);
+        self.created_us.push(row.created_us);
+        self.event_us.push(row.event_us);
+        self.last_access_us.push(row.last_access_us);
+        self.expires_us.push(row.expires_us.unwrap_or(NEVER));
+        self.role.push(names.role);
+        self.speaker.push(names.speaker);
+        self.session.push(names.session);
+        self.agent.push(names.agent);
+        self.sentiment.push(names.sentiment);
+        self.entities.push(names.entities.clone());
+        self.metadata.push(row.metadata.as_str().into());
+        self.terms_len.push(row.terms_len);
+        self.place.push(place);
+    }
+
+    /// Sets what may change in place: the session, the event time, the terms and the vector stay.
+    pub(super) fn set(&mut self, at: usize, row: &IndexRow, names: &Names) {
+        self.heap_bytes -= self.heap_at(at);
+        self.heap_bytes += row.id.len() + heap_of(row);
+        if *self.id[at] != *row.id {
+            self.id[at] = row.id.as_str().into();
+            self.id_hash[at] = xxh3_64(row.id.as_bytes());
+        }
+        self.flags[at] = flags(row);
+        self.kind[at] = row.kind;
+        self.status[at] = row.status;
+        self.pinned[at] = row.pinned;
+        self.importance[at] = row.importance;
+        self.strength_milli[at] = row.strength_milli;
+        self.access_count[at] = row.access_count;
+        self.created_us[at] = row.created_us;
+        self.last_access_us[at] = row.last_access_us;
+        self.expires_us[at] = row.expires_us.unwrap_or(NEVER);
+        self.role[at] = names.role;
+        self.speaker[at] = names.speaker;
+        self.agent[at] = names.agent;
+        self.sentiment[at] = names.sentiment;
+        if *self.entities[at] != *names.entities {
+            self.entities[at] = names.entities.clone();
+        }
+        if *self.metadata[at] != *row.metadata {
+            self.metadata[at] = row.metadata.as_str().into();
+        }
+    }
+
+    /// Masks a row and frees its texts. Event time, seq and session stay: they hold the row's place
+    /// in its session, which its neighbours are found across.
+    pub(super) fn kill(&mut self, at: usize) {
+        self.heap_bytes -= self.heap_at(at);
+        self.flags[at] = 0;
+        self.id[at] = Box::default();
+        self.entities[at] = Box::default();
+        self.metadata[at] = Box::default();
+    }
+
+    /// Memory in use, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.heap_bytes + each_column!(self, bytes_of)
+    }
+
+    pub(super) fn shrink(&mut self) {
+        each_column!(self, shrink);
+    }
+
+    fn heap_at(&self, at: usize) -> usize {
+        self.id[at].len() + self.entities[at].len() * size_of::<u32>() + self.metadata[at].len()
+    }
+}
+
+fn heap_of(row: &IndexRow) -> usize {
+    row.entities.len() * size_of::<u32>() + row.metadata.len()
+}
+
+fn flags(row: &IndexRow) -> u8 {
+    let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+    flag::LIVE
+        | bit(row.question, flag::QUESTION)
+        | bit(row.role.as_deref() == Some("user"), flag::USER)
+        | bit(row.vector.is_some(), flag::VECTOR)
+}
+
+fn allocated<T>(column: &Vec<T>) -> usize {
+    column.capacity() * size_of::<T>()
+}

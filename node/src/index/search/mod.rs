@@ -1,0 +1,308 @@
+//! The exact scan: every visible row is scored, so the best rows found are the best there are.
+//!
+//! What a query may **see** is decided first: memories that are live, not expired, and, unless it
+//! asks for them, neither superseded nor archived. All statistics (document frequencies, average
+//! length, means and deviations) and all neighbours are those of the visible rows, as if the others
+//! had never been written. The **filter** comes last: it chooses among scored rows and changes no
+//! score, so the same memory has the same score under every filter.
+
+mod explain;
+mod query;
+mod top;
+
+use super::image::{Image, RowView};
+use super::vectors::Probe;
+use explain::Explain;
+use holdfast_core::Result;
+use holdfast_core::memory::Status;
+use holdfast_core::score::{
+    Constants, CorpusStats, Relevance, Rows, Scorer, Statics, Stats, Why, flag, keyword_relevance, lift,
+    sample, vector_relevance,
+};
+use holdfast_core::text::Addressed;
+use std::cell::RefCell;
+use top::{Candidate, Top};
+
+pub use query::{Answer, Hit, Query, RelevanceMode};
+
+/// A thread keeps its buffers from search to search, unless they grew beyond this many rows.
+const KEPT_ROWS_MAX: usize = 1 << 17;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Columns that one search computes, one entry a row.
+#[derive(Default)]
+struct Scratch {
+    /// The image's flags, with `LIVE` only where the query may see the row, and `VECTOR` only where
+    /// its vector can be compared with the query's.
+    flags: Vec<u8>,
+    bm25: Vec<f32>,
+    lifted: Vec<f32>,
+    /// NaN where there is none.
+    cosines: Vec<f32>,
+    relevance: Vec<f64>,
+}
+
+impl Image {
+    /// The best memories for a query, by statistics of this image alone: for a recall over one
+    /// partition.
+    ///
+    /// # Errors
+    /// If the query's vector has no direction, or another length than the vectors of its model.
+    pub fn search(&self, query: &Query<'_>) -> Result<Answer> {
+        with_scratch(|scratch| {
+            let mut pass = Pass::new(self, query, scratch)?;
+            let corpus = pass.corpus();
+            pass.match_words(&corpus)?;
+            let constants = Constants::from_stats(&pass.stats()?, &query.prior, corpus.query_weight());
+            pass.answer(&corpus, &constants)
+        })
+    }
+
+    /// The counts that BM25 needs, to be merged with those of the recall's other partitions.
+    ///
+    /// # Errors
+    /// As [`Image::search`].
+    pub fn corpus(&self, query: &Query<'_>) -> Result<CorpusStats> {
+        with_scratch(|scratch| Ok(Pass::new(self, query, scratch)?.corpus()))
+    }
+
+    /// The sums for the constants of a recall, by the merged counts of all of its partitions.
+    ///
+    /// # Errors
+    /// As [`Image::search`].
+    pub fn stats(&self, query: &Query<'_>, corpus: &CorpusStats) -> Result<Stats> {
+        with_scratch(|scratch| {
+            let mut pass = Pass::new(self, query, scratch)?;
+            pass.match_words(corpus)?;
+            pass.stats()
+        })
+    }
+
+    /// The best memories of this partition, by the counts and constants of the whole recall.
+    ///
+    /// # Errors
+    /// As [`Image::search`].
+    pub fn search_with(
+        &self,
+        query: &Query<'_>,
+        corpus: &CorpusStats,
+        constants: &Constants,
+    ) -> Result<Answer> {
+        with_scratch(|scratch| {
+            let mut pass = Pass::new(self, query, scratch)?;
+            pass.match_words(corpus)?;
+            pass.answer(corpus, constants)
+        })
+    }
+}
+
+fn with_scratch<T>(search: impl FnOnce(&mut Scratch) -> Result<T>) -> Result<T> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let answer = search(scratch);
+        if scratch.flags.capacity() > KEPT_ROWS_MAX {
+            *scratch = Scratch::default();
+        }
+        answer
+    })
+}
+
+/// One walk over an image for one query.
+struct Pass<'a> {
+    image: &'a Image,
+    query: &'a Query<'a>,
+    scratch: &'a mut Scratch,
+    visible: u64,
+    visible_len: u64,
+}
+
+impl<'a> Pass<'a> {
+    fn new(image: &'a Image, query: &'a Query<'a>, scratch: &'a mut Scratch) -> Result<Self> {
+        let probe = query.vector.map(|vector| image.vectors.probe(query.vector_model, vector)).transpose()?;
+        let mut pass = Self { image, query, scratch, visible: 0, visible_len: 0 };
+        pass.see();
+        pass.compare(probe.as_ref());
+        Ok(pass)
+    }
+
+    /// Masks what the query may not see.
+    fn see(&mut self) {
+        let columns = &self.image.columns;
+        let flags = &mut self.scratch.flags;
+        flags.clear();
+        flags.extend_from_slice(&columns.flags);
+        let rows = flags.iter_mut().zip(&columns.expires_us).zip(&columns.status).zip(&columns.terms_len);
+        for (((flags, expires_us), status), terms_len) in rows {
+            let current = self.query.include_deprecated || *status == Status::Active;
+            if *expires_us <= self.query.log_now_us || !current {
+                *flags &= !flag::LIVE;
+            }
+            if *flags & flag::LIVE != 0 {
+                self.visible += 1;
+                self.visible_len += u64::from(*terms_len);
+            }
+        }
+    }
+
+    fn compare(&mut self, probe: Option<&Probe<'_>>) {
+        let Scratch { flags, cosines, .. } = &mut *self.scratch;
+        cosines.clear();
+        cosines.resize(flags.len(), f32::NAN);
+        for ((flags, place), cosine) in flags.iter_mut().zip(&self.image.columns.place).zip(cosines) {
+            if *flags & (flag::LIVE | flag::VECTOR) != flag::LIVE | flag::VECTOR {
+                continue;
+            }
+            match probe.and_then(|probe| probe.cosine(*place)) {
+                Some(value) => *cosine = value,
+                None => *flags &= !flag::VECTOR,
+            }
+        }
+    }
+
+    fn rows(&self) -> Result<Rows<'_>> {
+        let links = &self.image.links;
+        Rows::new(&self.scratch.flags, links.prev(), links.next(), &self.image.columns.speaker)
+            .map_err(|error| holdfast_core::Error::new(holdfast_core::ErrorCode::Internal, error.to_string()))
+    }
+
+    fn corpus(&self) -> CorpusStats {
+        let flags = &self.scratch.flags;
+        let visible = |row: u32| flags.get(row as usize).is_some_and(|flags| flags & flag::LIVE != 0);
+        let df = |term: &String| {
+            let rows = self.image.postings.rows(term);
+            rows.iter().map(|(row, _)| u64::from(visible(*row))).sum()
+        };
+        CorpusStats {
+            rows: self.visible,
+            total_len: self.visible_len,
+            df: self.query.terms.iter().map(df).collect(),
+        }
+    }
+
+    /// BM25 of every row, and L.
+    fn match_words(&mut self, corpus: &CorpusStats) -> Result<()> {
+        let mut bm25 = std::mem::take(&mut self.scratch.bm25);
+        let mut lifted = std::mem::take(&mut self.scratch.lifted);
+        bm25.clear();
+        bm25.resize(self.scratch.flags.len(), 0.0);
+        let average_len = corpus.average_len();
+        for (term, idf) in self.query.terms.iter().zip(corpus.idf()) {
+            let rows = self.image.postings.rows(term).iter().copied();
+            self.query.bm25.accumulate(idf, rows, &self.image.columns.terms_len, average_len, &mut bm25);
+        }
+        lift(&self.rows()?, &bm25, &self.query.neighbours, &mut lifted);
+        self.scratch.bm25 = bm25;
+        self.scratch.lifted = lifted;
+        Ok(())
+    }
+
+    fn stats(&self) -> Result<Stats> {
+        let rows = self.rows()?;
+        let mut stats = Stats::default();
+        stats.add_lifted(&rows, &self.scratch.lifted);
+        if self.query.vector.is_some() {
+            let sampled = sample(&rows, &self.image.columns.id_hash);
+            let cosines = &self.scratch.cosines;
+            stats.add_cosines(sampled.into_iter().filter_map(|row| cosines.get(row as usize)).copied());
+        }
+        Ok(stats)
+    }
+
+    /// Computes S of every row. Answers whom the query addresses.
+    fn judge(&mut self, query_weight: f32, constants: &Constants) -> Result<Addressed> {
+        let mut out = std::mem::take(&mut self.scratch.relevance);
+        let mut addressed = Addressed::Nobody;
+        let Scratch { bm25, lifted, cosines, flags, .. } = &*self.scratch;
+        out.clear();
+        if !self.query.asks() {
+            out.resize(flags.len(), 0.0);
+        } else {
+            match self.query.relevance {
+                RelevanceMode::Fused => {
+                    addressed = self.image.speaker_names().addressed(self.query.text);
+                    let relevance = Relevance::new(constants, &self.query.recipe, addressed);
+                    let cosines = self.query.vector.map(|_| cosines.as_slice());
+                    relevance.of_rows(&self.rows()?, lifted, cosines, &mut out);
+                }
+                // NaN, for no cosine, is 0 there.
+                RelevanceMode::Vector => out.extend(cosines.iter().map(|c| vector_relevance(Some(*c)))),
+                RelevanceMode::Keyword => {
+                    out.extend(bm25.iter().map(|bm25| keyword_relevance(*bm25, query_weight)))
+                }
+            }
+        }
+        self.scratch.relevance = out;
+        Ok(addressed)
+    }
+
+    fn answer(&mut self, corpus: &CorpusStats, constants: &Constants) -> Result<Answer> {
+        let query_weight = corpus.query_weight();
+        let addressed = self.judge(query_weight, constants)?;
+        let mut scorer = Scorer::new(self.query.profile, self.query.now_us);
+        if let Some(weights) = self.query.weights {
+            scorer = scorer.with_weights(weights);
+        }
+        if let Some(tau_hours) = self.query.tau_hours {
+            scorer = scorer.with_tau_hours(tau_hours);
+        }
+        let best = self.best(&scorer);
+        let explain =
+            self.query.explain.then(|| Explain::new(self.image, self.query, self.scratch, addressed));
+        let hits = best.into_sorted().map(|candidate| {
+            let at = candidate.row as usize;
+            let parts = scorer.parts(self.scratch.relevance[at], &self.statics(at));
+            let cosine = Some(self.scratch.cosines[at]).filter(|cosine| cosine.is_finite());
+            Hit {
+                seq: candidate.seq,
+                id: self.image.columns.id[at].to_string(),
+                score: candidate.score,
+                parts: Why::new(&parts, cosine, self.scratch.bm25[at], query_weight, 0.0),
+                why: explain.as_ref().map(|explain| explain.row(candidate.row)).unwrap_or_default(),
+            }
+        });
+        Ok(Answer {
+            hits: hits.collect(),
+            scored: self.visible,
+            exact: true,
+            bound_met: true,
+            index: "exact",
+        })
+    }
+
+    /// The best rows that pass the filter. It is asked only of rows that would get in.
+    fn best(&self, scorer: &Scorer) -> Top {
+        let columns = &self.image.columns;
+        let filter = self.query.filter.filter(|filter| !filter.is_all());
+        let min_score = self.query.min_score.unwrap_or(f64::NEG_INFINITY);
+        let mut top = Top::new(self.query.top_k, columns.len());
+        for (row, (flags, relevance)) in (0u32..).zip(self.scratch.flags.iter().zip(&self.scratch.relevance))
+        {
+            if flags & flag::LIVE == 0 {
+                continue;
+            }
+            let at = row as usize;
+            let score = scorer.score(&scorer.parts(*relevance, &self.statics(at)), 0.0);
+            let candidate = Candidate { score, seq: columns.seq[at], row };
+            if score < min_score || !top.would_take(&candidate) {
+                continue;
+            }
+            if filter.is_none_or(|filter| filter.matches(&RowView::new(self.image, at))) {
+                top.take(candidate);
+            }
+        }
+        top
+    }
+
+    #[inline]
+    fn statics(&self, at: usize) -> Statics {
+        let columns = &self.image.columns;
+        Statics {
+            last_access_micros: columns.last_access_us[at],
+            adopted: columns.access_count[at],
+            importance: columns.importance[at],
+            strength: f32::from(columns.strength_milli[at]) / 1_000.0,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+use holdfast_core::filter::Filter;
+use holdfast_core::score::{Bm25, NeighbourWeights, Prior, Profile, Recipe, Weights, Why};
+
+/// What S, the relevance of a row, is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RelevanceMode {
+    /// Cosine, words with their neighbours, and the speaker together
+    /// ([`holdfast_core::score::Relevance`]).
+    #[default]
+    Fused,
+    /// The cosine alone, clamped to 0..=1.
+    Vector,
+    /// The row's own BM25 as a part of what the query's words could give.
+    Keyword,
+}
+
+impl RelevanceMode {
+    /// The mode of a name in the public interface.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "fused" => Some(Self::Fused),
+            "vector" => Some(Self::Vector),
+            "keyword" => Some(Self::Keyword),
+            _ => None,
+        }
+    }
+}
+
+/// One search of one image. [`Query::default`] asks nothing: it orders all memories by the parts
+/// of the score that need no query.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// The text as it was asked, in which speakers are recognised.
+    pub text: &'a str,
+    /// Its terms, by [`holdfast_core::text::analyze_query`]: distinct.
+    pub terms: &'a [String],
+    /// Its vector, of any length but zero.
+    pub vector: Option<&'a [f32]>,
+    /// Which of the space's models made `vector`; rows of other models have no cosine.
+    pub vector_model: u8,
+    /// What S is made of.
+    pub relevance: RelevanceMode,
+    /// Which recency and frequency, and which weights where none are given.
+    pub profile: Profile,
+    /// Weights in place of the profile's.
+    pub weights: Option<Weights>,
+    /// Tau in place of the profile's, in hours.
+    pub tau_hours: Option<f64>,
+    /// The weights inside S, for the embedding model.
+    pub recipe: Recipe,
+    /// What is believed of the space before a row is seen, for the embedding model.
+    pub prior: Prior,
+    /// The parameters of BM25.
+    pub bm25: Bm25,
+    /// What the turns around a row lend it.
+    pub neighbours: NeighbourWeights,
+    /// Which rows may be answered. It changes the score of none.
+    pub filter: Option<&'a Filter>,
+    /// Query time, from which recency counts, in microseconds since 1970.
+    pub now_us: i64,
+    /// Log time, by which memories expire.
+    pub log_now_us: i64,
+    /// At most this many hits.
+    pub top_k: usize,
+    /// No hit scores less.
+    pub min_score: Option<f64>,
+    /// Whether superseded and archived memories are visible.
+    pub include_deprecated: bool,
+    /// Whether hits say why they were found.
+    pub explain: bool,
+}
+
+impl Default for Query<'_> {
+    fn default() -> Self {
+        Self {
+            text: "",
+            terms: &[],
+            vector: None,
+            vector_model: 0,
+            relevance: RelevanceMode::default(),
+            profile: Profile::default(),
+            weights: None,
+            tau_hours: None,
+            recipe: Recipe::USE,
+            prior: Prior::USE,
+            bm25: Bm25::default(),
+            neighbours: NeighbourWeights::default(),
+            filter: None,
+            now_us: 0,
+            log_now_us: 0,
+            top_k: 10,
+            min_score: None,
+            include_deprecated: false,
+            explain: false,
+        }
+    }
+}
+
+impl Query<'_> {
+    /// Whether anything is asked that a memory could be relevant to.
+    pub(super) fn asks(&self) -> bool {
+        self.vector.is_some() || !self.terms.is_empty() || !self.text.trim().is_empty()
+    }
+}
+
+/// One memory that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    /// Which memory.
+    pub seq: u64,
+    /// Its id.
+    pub id: String,
+    /// The composite score.
+    pub score: f64,
+    /// What the score is made of.
+    pub parts: Why,
+    /// Sentences that say why it was found, where that was asked.
+    pub why: Vec<String>,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The best rows, the best first; of equal scores the newer (the higher `seq`) first.
+    pub hits: Vec<Hit>,
+    /// Rows that were scored: all that the query may see, whatever its filter leaves of them.
+    pub scored: u64,
+    /// Whether the hits are the true best ones.
+    pub exact: bool,
+    /// Whether no row that was not scored could have been among the hits.
+    pub bound_met: bool,
+    /// The index that answered.
+    pub index: &'static str,
+}
