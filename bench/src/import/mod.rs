@@ -1,10 +1,14 @@
-//! Stores many memories of one user in batches, so that a second run changes nothing.
+//! Stores many memories of one user in batches, so that it is safe to run again.
 //!
-//! Two things make it safe to repeat. Every memory has an id: its own, or one derived from its
-//! content, so the server recognises it in any later run. Every batch has an idempotency key, so
-//! a retry within a run is answered with the first outcome. The key also holds a number drawn
-//! per run: otherwise a second run would be answered "created" from the server's memory of the
-//! first one instead of being told that everything is there already.
+//! Two things make it so. Every memory has an id: its own, or one derived from its content, so
+//! the server recognises it in any later run. Every batch has an idempotency key, so a retry
+//! within a run is answered with the first outcome. The key also holds a number drawn per run:
+//! otherwise a second run would be answered "created" from the server's memory of the first one
+//! instead of being told that everything is there already.
+//!
+//! A text that is in the input twice under two ids is one memory, stated twice (`merged`). The
+//! server keeps no trace of the second id, so a later run states it once more: nothing is created,
+//! but that memory's `count` goes up.
 
 mod read;
 

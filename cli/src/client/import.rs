@@ -19,8 +19,8 @@ const REJECTED_SHOWN_MAX: usize = 20;
 /// Arguments of `holdfast import`.
 ///
 /// The file is JSON Lines, one memory a line with the fields of the REST API, or a LoCoMo file,
-/// which is recognised by its shape. Running the same import again changes nothing: a memory
-/// without an id gets one derived from its content.
+/// which is recognised by its shape. Running the same import again creates nothing twice: a
+/// memory without an id gets one derived from its content.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// JSON Lines or LoCoMo file; `-` reads standard input
