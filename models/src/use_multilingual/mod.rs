@@ -11,6 +11,8 @@ mod weights;
 
 use std::path::Path;
 
+use holdfast_core::limits::CONTENT_BYTES_MAX;
+
 use crate::embedder::{EmbedError, Embedder};
 use crate::error::ModelError;
 use crate::format::{ModelReader, TensorSpec};
@@ -30,7 +32,7 @@ pub(crate) const TOKENIZER: &str = "sentencepiece_model";
 pub const PIECES_MAX: usize = 512;
 /// Bytes of a text that are looked at, before and after normalisation: as long as content may
 /// be, so that a long run of white space in front hides nothing.
-pub const TEXT_BYTES_MAX: usize = 64 * 1024;
+pub const TEXT_BYTES_MAX: usize = CONTENT_BYTES_MAX;
 
 /// The embedder; about 80 MB, shared by reference.
 #[derive(Debug)]
@@ -125,5 +127,43 @@ pub(crate) fn archive_entries(spec: &TensorSpec) -> Vec<(String, Vec<usize>)> {
         (1..=weights::PARTS).map(|part| (format!("q{part}.npy"), spec.shape[1..].to_vec())).collect()
     } else {
         vec![(format!("{}.npy", spec.name), spec.shape.clone())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+    use crate::format::{Header, ModelWriter};
+
+    #[test]
+    fn a_whole_file_of_something_else_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model");
+        let load = |model_id: &str, dims| {
+            let header = Header { model_id: model_id.to_owned(), dims, tensors: Vec::new() };
+            ModelWriter::create(&path, &header).unwrap().finish().unwrap();
+            UseMultilingual::load(&path).unwrap_err()
+        };
+        assert!(matches!(load("minilm", 384), ModelError::WrongModel { .. }));
+        assert!(matches!(load(MODEL_ID, DIMS), ModelError::Damaged { .. }));
+    }
+
+    #[test]
+    fn only_length_one_is_a_unit_vector() {
+        assert!(is_unit(&[0.6, -0.8]));
+        for bad in [&[0.0, 0.0][..], &[f32::NAN, 1.0], &[f32::INFINITY, 0.0], &[1.0, 1.0], &[]] {
+            assert!(!is_unit(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_tensor_has_a_size_and_its_own_name() {
+        let specs = tensor_specs();
+        let mut names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), specs.len());
+        assert!(specs.iter().all(|spec| spec.bytes().is_some_and(|bytes| bytes > 0)));
     }
 }
