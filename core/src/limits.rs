@@ -26,6 +26,12 @@ pub const FILTER_DEPTH_MAX: usize = 8;
 pub const FILTER_TERMS_MAX: usize = 128;
 /// Longest id, tenant, user or collection name, in bytes.
 pub const ID_BYTES_MAX: usize = 256;
+/// Longest object of a fact, in bytes of UTF-8.
+pub const FACT_OBJECT_BYTES_MAX: usize = 4 * 1024;
+/// Longest address of a source, in bytes.
+pub const SOURCE_URI_BYTES_MAX: usize = 2 * 1024;
+/// Most message ids of a source.
+pub const SOURCE_MESSAGES_MAX: usize = 256;
 /// Most entities named by one memory.
 pub const ENTITIES_MAX: usize = 64;
 /// Most items of one page of a list.

@@ -57,6 +57,11 @@ impl Status {
             Self::Archived => "archived",
         }
     }
+
+    /// Finds a status by its wire name.
+    pub fn from_wire(name: &str) -> Option<Self> {
+        [Self::Active, Self::Deprecated, Self::Archived].into_iter().find(|status| status.as_str() == name)
+    }
 }
 
 /// A statement in the form subject, predicate, object.

@@ -1,1 +1,36 @@
-//! placeholder
+//! The stateless front of a Holdfast cluster.
+//!
+//! A request passes, in this order: [`http`](self) layers (id, metrics, bounds), authentication
+//! (the tenant comes from the API key alone), strict reading of the body, derivation (everything
+//! that needs a library, a model or a clock: normal form, terms, vectors, ids), and the call of the
+//! node that leads the space's shard. Nothing is kept here but caches: any number of routers may
+//! run side by side.
+//!
+//! Where to look:
+//! - `app`: listeners and routes. `config`: settings with their defaults.
+//! - `http/`: bodies, strict JSON, problem answers, identities of writes.
+//! - `auth`, `api_key`: from a header to an access.
+//! - `nodes/`: who leads what, and calls that find the leader, retry, and end honestly.
+//! - `memories/`, `recall/`, `feedback`, `admin/`, `health`: one file per call.
+//! - `work`: analysis and embedding on bounded threads.
+
+mod admin;
+mod api_key;
+mod app;
+mod auth;
+mod config;
+mod feedback;
+mod filters;
+mod health;
+mod http;
+mod memories;
+mod metrics;
+mod nodes;
+mod recall;
+mod shared;
+mod tokens;
+mod work;
+
+pub use api_key::{api_key_row, new_api_key};
+pub use app::{Router, RouterError};
+pub use config::{NodeControl, RouterConfig};

@@ -1,0 +1,45 @@
+//! The operators' listener: metrics, tenants, keys, nodes, comparison of replicas.
+
+mod keys;
+mod nodes;
+mod tenants;
+mod verify;
+
+use crate::health;
+use crate::http::layers;
+use crate::http::problem::{Answer, Problem};
+use crate::shared::Shared;
+use axum::Router;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use holdfast_core::ErrorCode;
+use std::sync::Arc;
+
+/// The routes of the listener. Those that stop and start nodes exist only where this process can.
+pub(crate) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
+    let router = Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics))
+        .route("/admin/v1/tenants", post(tenants::create).get(tenants::list))
+        .route("/admin/v1/keys", post(keys::create).get(keys::list))
+        .route("/admin/v1/keys/{id}", axum::routing::delete(keys::revoke))
+        .route("/admin/v1/nodes", get(nodes::list))
+        .route("/admin/v1/cluster", get(nodes::cluster))
+        .route("/admin/v1/verify", get(verify::verify));
+    let router = match shared.config.dev {
+        Some(_) => router.route("/admin/v1/nodes/{id}", post(nodes::control)),
+        None => router,
+    };
+    router.fallback(layers::no_such_path).method_not_allowed_fallback(layers::no_such_method)
+}
+
+/// `GET /metrics`, in the text format of Prometheus. It needs no key, as scrapers expect: labels
+/// name routes and codes, never tenants or users. Keep the listener off the public network.
+async fn metrics(State(shared): State<Arc<Shared>>) -> Answer<Response> {
+    let text = shared.metrics.render(&shared.config.registries);
+    let text = text.map_err(|error| Problem::new(ErrorCode::Internal, format!("metrics: {error}")))?;
+    Ok(([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response())
+}

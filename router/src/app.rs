@@ -1,0 +1,183 @@
+//! The router as a whole: its two listeners, their routes and layers.
+
+use crate::auth::KeyCache;
+use crate::config::RouterConfig;
+use crate::http::layers;
+use crate::http::problem::Problem;
+use crate::metrics::Metrics;
+use crate::nodes::Nodes;
+use crate::shared::Shared;
+use crate::work::{Embedding, WorkPool};
+use crate::{admin, feedback, health, memories, recall};
+use axum::Router as Routes;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use holdfast_core::ErrorCode;
+use holdfast_models::Embedder;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tower_http::catch_panic::CatchPanicLayer;
+
+/// Why a router could not be started or ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterError {
+    /// An address could not be taken.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The address of a node is no `host:port`.
+    #[error("the address of a node cannot be used: {0}")]
+    Node(#[from] tonic::transport::Error),
+    /// Two metrics have one name.
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    /// A listener failed while it served.
+    #[error("a listener failed: {0}")]
+    Serve(#[from] io::Error),
+}
+
+/// A router that has taken its addresses and waits to serve.
+pub struct Router {
+    shared: Arc<Shared>,
+    http: TcpListener,
+    admin: TcpListener,
+    http_addr: SocketAddr,
+    admin_addr: SocketAddr,
+}
+
+impl Router {
+    /// Takes both addresses. Without an embedder texts are found by their words alone.
+    ///
+    /// # Errors
+    /// [`RouterError`] if an address is taken or a node's address cannot be used.
+    pub async fn bind(
+        config: RouterConfig,
+        embedder: Option<Arc<dyn Embedder>>,
+    ) -> Result<Self, RouterError> {
+        let (http, http_addr) = listen(config.http).await?;
+        let (admin, admin_addr) = listen(config.admin).await?;
+        let metrics = Arc::new(Metrics::new()?);
+        let work = Arc::new(WorkPool::new(config.work_threads, config.work_queue_max));
+        let embedding = embedder.map(|embedder| Embedding::new(embedder, work.clone(), metrics.clone()));
+        let shared = Arc::new(Shared {
+            nodes: Nodes::new(&config.nodes, config.attempt_timeout, metrics.clone())?,
+            keys: KeyCache::new(),
+            work,
+            embedding,
+            metrics,
+            in_flight: Arc::new(Semaphore::new(config.in_flight_max)),
+            config,
+        });
+        Ok(Self { shared, http, admin, http_addr, admin_addr })
+    }
+
+    /// Where clients connect.
+    pub fn http_addr(&self) -> SocketAddr {
+        self.http_addr
+    }
+
+    /// Where operators connect.
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.admin_addr
+    }
+
+    /// Serves until `shutdown` ends; then takes no more connections and lets open requests end
+    /// within the grace time.
+    ///
+    /// # Errors
+    /// [`RouterError::Serve`] if a listener fails.
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), RouterError> {
+        let Self { shared, http, admin, .. } = self;
+        let (stop, stopping) = watch::channel(false);
+        let until = |mut stopping: watch::Receiver<bool>| async move {
+            // An error means that the sender is gone, which is a stop too.
+            let _ = stopping.wait_for(|stop| *stop).await;
+        };
+        let clients =
+            axum::serve(http, client_routes(&shared)).with_graceful_shutdown(until(stopping.clone()));
+        let operators = axum::serve(admin, admin_routes(&shared)).with_graceful_shutdown(until(stopping));
+        let serving = async { tokio::try_join!(async { clients.await }, async { operators.await }) };
+        tokio::pin!(serving);
+        let watching = shared.nodes.watch(shared.config.topology_interval);
+        let ended = tokio::select! {
+            ended = &mut serving => Some(ended),
+            () = watching => None,
+            () = shutdown => None,
+        };
+        if let Some(ended) = ended {
+            ended?;
+            return Ok(());
+        }
+        // Nobody listens only if both servers ended by themselves.
+        let _ = stop.send(true);
+        match tokio::time::timeout(shared.config.shutdown_grace, serving).await {
+            Ok(ended) => {
+                ended?;
+            }
+            Err(_) => tracing::warn!("open requests were cut off: they did not end within the grace time"),
+        }
+        Ok(())
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RouterError> {
+    let failed = |source| RouterError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+/// What exists below a space.
+fn space_routes() -> Routes<Arc<Shared>> {
+    Routes::new()
+        .route("/memories", post(memories::add::add).get(memories::list::list))
+        .route(
+            "/memories/{id}",
+            get(memories::get::get).patch(memories::patch::patch).delete(memories::delete::delete),
+        )
+        .route("/memories/{id}/history", get(memories::history::history))
+        .route("/recall", post(recall::recall))
+        .route("/feedback", post(feedback::feedback))
+}
+
+fn client_routes(shared: &Arc<Shared>) -> Routes {
+    let data = Routes::new()
+        .nest("/v1/users/{user}", space_routes())
+        .nest("/v1/me", space_routes())
+        .route("/v1/collections/{name}", axum::routing::any(no_collections))
+        .route("/v1/collections/{name}/{*rest}", axum::routing::any(no_collections))
+        .layer(from_fn_with_state(shared.clone(), layers::limit));
+    let health = Routes::new().route("/healthz", get(health::healthz)).route("/readyz", get(health::readyz));
+    let routes =
+        data.merge(health).fallback(layers::no_such_path).method_not_allowed_fallback(layers::no_such_method);
+    finish(routes, shared)
+}
+
+fn admin_routes(shared: &Arc<Shared>) -> Routes {
+    finish(admin::routes(shared), shared)
+}
+
+/// The layers of both listeners, the innermost first.
+fn finish(routes: Routes<Arc<Shared>>, shared: &Arc<Shared>) -> Routes {
+    routes
+        // Bodies are read within our own limit, which has an answer of its own.
+        .layer(DefaultBodyLimit::disable())
+        .layer(CatchPanicLayer::custom(layers::panicked))
+        .layer(from_fn_with_state(shared.clone(), layers::observe))
+        .with_state(shared.clone())
+}
+
+async fn no_collections() -> Problem {
+    let detail =
+        "shared collections are not supported yet; use /v1/users/{user} for the memories of one user";
+    Problem::new(ErrorCode::NotFound, detail)
+}

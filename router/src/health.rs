@@ -1,0 +1,51 @@
+//! `/healthz` and `/readyz`, on both listeners and without a credential.
+
+use crate::http::answer;
+use crate::http::problem::Answer;
+use crate::shared::Shared;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use std::sync::Arc;
+
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+}
+
+#[derive(Serialize)]
+struct Readiness {
+    status: &'static str,
+    nodes: usize,
+    nodes_reachable: usize,
+    groups: usize,
+    groups_without_leader: Vec<u16>,
+    embedder: String,
+}
+
+/// The process runs and answers.
+pub(crate) async fn healthz() -> Answer<Response> {
+    answer(StatusCode::OK, &Health { status: "ok" })
+}
+
+/// Every Raft group has a leader that this router can reach: requests can be served.
+pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Answer<Response> {
+    let (nodes, groups) = (shared.nodes.nodes(), shared.nodes.groups());
+    let leaderless: Vec<u16> =
+        groups.iter().filter(|group| group.leader.is_none()).map(|group| group.group.0).collect();
+    let ready = shared.nodes.is_ready();
+    let embedder = match &shared.embedding {
+        Some(embedding) => embedding.embedder().model_id().to_owned(),
+        None => "absent: keyword search only; run make setup to fetch the embedding model".to_owned(),
+    };
+    let readiness = Readiness {
+        status: if ready { "ready" } else { "not ready" },
+        nodes: nodes.len(),
+        nodes_reachable: nodes.iter().filter(|node| node.reachable).count(),
+        groups: groups.len(),
+        groups_without_leader: leaderless,
+        embedder,
+    };
+    answer(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &readiness)
+}

@@ -1,0 +1,92 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)]
+struct Inner {
+    name: String,
+    #[serde(default)]
+    weight: Option<f64>,
+    #[serde(default)]
+    count: Option<u32>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)]
+struct Outer {
+    items: Bounded<Inner, 2>,
+    #[serde(default)]
+    on: Option<bool>,
+}
+
+fn refused(text: &str) -> (ErrorCode, String, String) {
+    let error = body::<Outer>(text.as_bytes()).unwrap_err();
+    (error.code, error.field.unwrap_or_default(), error.detail)
+}
+
+#[test]
+fn every_fault_names_its_field() {
+    for (text, field, words) in [
+        (r#"{"items":[{"name":"a"},{"name":7}]}"#, "items[1].name", "must be a string"),
+        (r#"{"items":[{"name":"a","weight":"x"}]}"#, "items[0].weight", "must be a number"),
+        (r#"{"items":[{"name":"a","count":-1}]}"#, "items[0].count", "items[0].count"),
+        (r#"{"items":[{"name":"a","count":1.5}]}"#, "items[0].count", "whole number"),
+        (r#"{"items":[{}]}"#, "items[0].name", "is missing"),
+        (r#"{"items":[{"name":"a","nmae":"b"}]}"#, "items[0].nmae", "not a field"),
+        (r#"{"items":[{"name":"a","name":"b"}]}"#, "items[0].name", "given twice"),
+        (r#"{"items":{}}"#, "items", "must be an array"),
+        (r#"{"items":[],"on":"yes"}"#, "on", "true or false"),
+        (r#"{"itmes":[]}"#, "itmes", "not a field"),
+        (r#"{}"#, "items", "is missing"),
+        (r#"{"items":[{"name":"a","weight":1e999}]}"#, "items[0].weight", "number out of range"),
+        (r#"{"items":[{"name":"\ud800"}]}"#, "items[0].name", "not valid JSON"),
+        ("[]", "", "the body"),
+        ("{\"items\":[]} x", "", "not valid JSON"),
+        ("{\"items\":[NaN]}", "items[0]", "not valid JSON"),
+        ("{", "", "not valid JSON"),
+        ("", "", "empty"),
+        (" \n", "", "empty"),
+    ] {
+        let (code, at, detail) = refused(text);
+        assert_eq!(code, ErrorCode::InvalidArgument, "{text}");
+        assert_eq!(at, field, "{text}: {detail}");
+        assert!(detail.contains(words), "{text}: {detail}");
+    }
+}
+
+#[test]
+fn size_and_encoding_are_checked() {
+    let many = r#"{"items":[{"name":"a"},{"name":"b"},{"name":"c"}]}"#;
+    assert_eq!(refused(many).0, ErrorCode::TooLarge);
+    let error = body::<Outer>(b"{\"items\":[{\"name\":\"\xff\"}]}").unwrap_err();
+    assert!(error.detail.contains("UTF-8"), "{}", error.detail);
+    let deep = "[".repeat(100_000);
+    assert!(body::<Value>(deep.as_bytes()).is_err());
+}
+
+#[test]
+fn parts_carry_their_prefix() {
+    let error = part::<Inner>(r#"{"name":[]}"#, "memories[3]").unwrap_err();
+    assert_eq!(error.field.as_deref(), Some("memories[3].name"));
+    let error = part::<Inner>("7", "memories[3]").unwrap_err();
+    assert_eq!(error.field.as_deref(), Some("memories[3]"));
+    let raw: Vec<&RawValue> = body(br#"[ {"name": 1e999} , 2]"#).unwrap();
+    assert_eq!(raw.len(), 2);
+    assert_eq!(raw[0].get(), r#"{"name": 1e999}"#);
+}
+
+#[test]
+fn canonical_json_does_not_depend_on_order() {
+    let (a, b) =
+        (r#"{"b":[1,{"d":null,"c":"引\n"}],"a":1.5}"#, r#"{ "a":1.5, "b":[1,{"c":"引\n","d":null}] }"#);
+    let (a, b): (Value, Value) = (body(a.as_bytes()).unwrap(), body(b.as_bytes()).unwrap());
+    assert_eq!(canonical(&a), r#"{"a":1.5,"b":[1,{"c":"引\n","d":null}]}"#);
+    assert_eq!(canonical(&a), canonical(&b));
+    assert_eq!(depth(&a), 3);
+    assert_eq!(depth(&json!("x")), 0);
+}

@@ -1,0 +1,102 @@
+//! Times: microseconds since 1970 inside, RFC 3339 outside.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The router's clock, in microseconds since 1970.
+pub(crate) fn now_us() -> i64 {
+    Timestamp::now().as_microsecond()
+}
+
+/// A time in JSON: read as RFC 3339 with a zone, written in UTC with microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time(pub(crate) i64);
+
+impl Time {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let parsed: Result<Timestamp, _> = text.parse();
+        parsed.map(|time| Self(time.as_microsecond())).map_err(|_| {
+            "must be an RFC 3339 time with a zone, such as 2026-11-30T09:30:00Z or 2026-11-30T17:30:00+08:00"
+                .to_owned()
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match Timestamp::from_microsecond(self.0) {
+            Ok(time) => serializer.collect_str(&format_args!("{time:.6}")),
+            // Beyond the years that RFC 3339 can write; no caller can have given it.
+            Err(_) => serializer.serialize_none(),
+        }
+    }
+}
+
+/// The moment at which a caller stops waiting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    pub(crate) fn after(duration: Duration) -> Self {
+        Self(Instant::now() + duration)
+    }
+
+    /// The time that is left, zero at the end.
+    pub(crate) fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    pub(crate) fn at(self) -> Instant {
+        self.0
+    }
+}
+
+/// Whole milliseconds for the wire, at least 1 while anything is left.
+pub(crate) fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u32::MAX)
+}
+
+/// Whole microseconds since `start`.
+pub(crate) fn micros_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_any_zone_and_written_in_utc() {
+        for (text, written) in [
+            ("2023-05-08T13:56:00Z", "2023-05-08T13:56:00.000000Z"),
+            ("2023-05-08T21:56:00.123456789+08:00", "2023-05-08T13:56:00.123456Z"),
+            ("1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999999Z"),
+            ("9999-12-30T00:00:00Z", "9999-12-30T00:00:00.000000Z"),
+        ] {
+            let time = Time::parse(text).unwrap();
+            assert_eq!(serde_json::to_string(&time).unwrap(), format!("\"{written}\""));
+        }
+        for bad in [
+            "",
+            "yesterday",
+            "2023-05-08",
+            "2023-05-08T13:56:00",
+            "2023-13-01T00:00:00Z",
+            "1683554160",
+            "明天",
+        ] {
+            assert!(Time::parse(bad).is_err(), "{bad}");
+        }
+        assert_eq!(serde_json::to_string(&Time(i64::MAX)).unwrap(), "null");
+    }
+}

@@ -1,0 +1,294 @@
+//! From the body of an add to commands: every item checked and derived, vectors made, and the
+//! whole cut into atomic parts.
+
+use super::derive::{cost, derive, embedded_text};
+use super::draft::{Draft, Given};
+use super::parse::{AddBody, MemoryBody};
+use crate::http::json;
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::Deadline;
+use crate::work::Embedding;
+use holdfast_core::command::{Add, NewMemory, Origin};
+use holdfast_core::limits::{ATOMIC_BYTES_MAX, ATOMIC_ITEMS_MAX};
+use holdfast_core::memory::ModelTag;
+use holdfast_core::vector::Vector;
+use holdfast_core::{Error, ErrorCode, Result};
+use std::ops::Range;
+
+/// One item: a memory on its way to a command, or the reason why it is not.
+pub(super) type Item = std::result::Result<Box<Prepared>, (Option<String>, Error)>;
+
+pub(super) struct Prepared {
+    pub(super) memory: NewMemory,
+    /// The text that still wants a vector.
+    text: Option<String>,
+    cost: usize,
+}
+
+/// All items of a request, in its order.
+pub(super) struct Batch {
+    pub(super) partial: bool,
+    pub(super) items: Vec<Item>,
+    /// The model of the vectors that the caller brought, if any.
+    given: Option<ModelTag>,
+    /// The model of the vectors in the items.
+    model: Option<ModelTag>,
+}
+
+/// Where the field of an item stands in the request.
+pub(super) fn within(at: usize, error: Error) -> Error {
+    let field = match &error.field {
+        Some(field) if field.starts_with("memories[") => field.clone(),
+        Some(field) => format!("memories[{at}].{field}"),
+        None => format!("memories[{at}]"),
+    };
+    error.at(field)
+}
+
+impl Batch {
+    /// Reads, checks and derives. Computes in proportion to the body: not for a thread that serves
+    /// connections, if the body is large.
+    pub(super) fn read(bytes: &[u8], now_us: i64) -> Result<Self> {
+        let body: AddBody<'_> = json::body(bytes)?;
+        check_infer(body.infer.as_deref())?;
+        let partial = body.partial.unwrap_or(false);
+        let raw = body.memories.0;
+        if raw.is_empty() {
+            return Err(Error::invalid("memories", "memories is empty; give at least one"));
+        }
+        if raw.len() > ATOMIC_ITEMS_MAX && !partial {
+            let detail = format!(
+                "{} memories are more than the {ATOMIC_ITEMS_MAX} that one atomic write may have; send fewer, or \
+                 set partial to true for an outcome per item",
+                raw.len()
+            );
+            return Err(Error::too_large("memories", detail));
+        }
+        let mut batch = Self { partial, items: Vec::with_capacity(raw.len()), given: None, model: None };
+        for (at, raw) in raw.iter().enumerate() {
+            let body: Result<MemoryBody> = json::part(raw.get(), &format!("memories[{at}]"));
+            let (id, read) = match body {
+                Ok(body) => (body.id.clone(), Draft::new(body)),
+                Err(error) => (None, Err(error)),
+            };
+            match read.and_then(|draft| batch.prepare(&draft, now_us)) {
+                Ok(prepared) => batch.items.push(Ok(Box::new(prepared))),
+                Err(error) if partial => batch.items.push(Err((id, within(at, error)))),
+                Err(error) => return Err(within(at, error)),
+            }
+        }
+        Ok(batch)
+    }
+
+    fn prepare(&mut self, draft: &Draft, now_us: i64) -> Result<Prepared> {
+        let vector = draft.given.as_ref().map(|given| self.place(given)).transpose()?;
+        let mut memory = derive(draft, now_us);
+        let text = vector.is_none().then(|| embedded_text(draft));
+        memory.index.vector = vector;
+        Ok(Prepared { memory, text, cost: cost(draft) })
+    }
+
+    /// Quantises a vector of the caller's. All of one request are of one model.
+    fn place(&mut self, given: &Given) -> Result<Vector> {
+        let tag = tag(&given.model, given.unit.len());
+        match &self.given {
+            Some(first) if first.id != tag.id => {
+                let detail = format!(
+                    "this is a vector of {}, others of this request are of {}; use one model",
+                    tag.id, first.id
+                );
+                Err(Error::invalid("embedding_model", detail))
+            }
+            Some(first) if first.dims != tag.dims => {
+                let detail = format!(
+                    "this vector has {} dimensions, others of this request have {}",
+                    tag.dims, first.dims
+                );
+                Err(Error::invalid("embedding", detail))
+            }
+            _ => {
+                let vector = Vector::quantise(&given.unit)?;
+                self.given = Some(tag);
+                Ok(vector)
+            }
+        }
+    }
+
+    /// Gives a vector to every text that has none, by the built-in model. Beside vectors of another
+    /// model the built-in one would have no place: such texts are found by their words.
+    pub(super) async fn embed(&mut self, embedding: Option<&Embedding>, deadline: Deadline) -> Answer<()> {
+        self.model = self.given.clone();
+        let Some(embedding) = embedding else { return Ok(()) };
+        let builtin = tag(embedding.embedder().model_id(), embedding.embedder().dims());
+        if self.given.as_ref().is_some_and(|given| *given != builtin) {
+            return Ok(());
+        }
+        let mut texts = Vec::new();
+        let mut wanting = Vec::new();
+        for (at, item) in self.items.iter_mut().enumerate() {
+            if let Ok(prepared) = item
+                && let Some(text) = prepared.text.take()
+            {
+                texts.push(text);
+                wanting.push(at);
+            }
+        }
+        let vectors = embedding.embed(texts, deadline).await?;
+        for (at, vector) in wanting.into_iter().zip(vectors) {
+            let vector = match vector {
+                Ok(Some(vector)) => Vector::quantise(&vector).map(Some).map_err(|error| error.detail),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error.to_string()),
+            };
+            match (vector, &mut self.items[at]) {
+                (Ok(vector), Ok(prepared)) => prepared.memory.index.vector = vector,
+                (Err(reason), item) => {
+                    let detail = format!("the text could not be embedded and was not stored: {reason}");
+                    let error = within(at, Error::new(ErrorCode::Internal, detail).at("content"));
+                    if !self.partial {
+                        return Err(error.into());
+                    }
+                    *item = Err((None, error));
+                }
+                (Ok(_), Err(_)) => {}
+            }
+        }
+        self.model = Some(builtin);
+        Ok(())
+    }
+
+    /// The ranges of items that make one atomic command each: by number, and by an upper bound of
+    /// their size that depends on the request alone.
+    pub(super) fn parts(&self) -> Vec<Range<usize>> {
+        let mut parts = Vec::new();
+        let (mut start, mut bytes) = (0, 0);
+        for (at, item) in self.items.iter().enumerate() {
+            let cost = item.as_ref().map_or(0, |prepared| prepared.cost);
+            if self.partial
+                && at > start
+                && (at - start == ATOMIC_ITEMS_MAX || bytes + cost > ATOMIC_BYTES_MAX)
+            {
+                parts.push(start..at);
+                (start, bytes) = (at, 0);
+            }
+            bytes += cost;
+        }
+        parts.push(start..self.items.len());
+        parts
+    }
+
+    /// The write of some items; `None` if none of them can be stored.
+    pub(super) fn add(&self, part: &Range<usize>) -> Option<Add> {
+        let items: Vec<NewMemory> = self.items[part.clone()]
+            .iter()
+            .filter_map(|item| item.as_ref().ok().map(|prepared| prepared.memory.clone()))
+            .collect();
+        let has_vector = items.iter().any(|item| item.index.vector.is_some());
+        (!items.is_empty()).then(|| Add {
+            origin: Origin::Caller,
+            model: self.model.clone().filter(|_| has_vector),
+            vectors_given: self.given.is_some(),
+            partial: self.partial,
+            items,
+        })
+    }
+}
+
+/// The name and length of a model's vectors; both are within bounds by now.
+pub(super) fn tag(model: &str, dims: usize) -> ModelTag {
+    ModelTag { id: model.to_owned(), dims: u16::try_from(dims).unwrap_or(u16::MAX) }
+}
+
+/// How facts are to be found in the text. By rules nothing is found yet beyond what the caller
+/// states, so `rules` and `none` come to the same.
+fn check_infer(infer: Option<&str>) -> Result<()> {
+    match infer {
+        None | Some("rules" | "none") => Ok(()),
+        Some("model") => {
+            let detail = "no language model is configured here; use rules or none";
+            Err(Error::invalid("infer", detail))
+        }
+        Some(_) => Err(Error::invalid("infer", "infer must be rules, model or none")),
+    }
+}
+
+/// Refuses a command that would not fit into one atomic write.
+pub(super) fn check_size(bytes: usize) -> Answer<()> {
+    if bytes <= ATOMIC_BYTES_MAX {
+        return Ok(());
+    }
+    let detail = format!(
+        "the write has {bytes} bytes once its terms and vectors are made; the limit of an atomic one is \
+         {ATOMIC_BYTES_MAX}; send fewer or shorter memories at once, or set partial to true"
+    );
+    Err(Problem::from(Error::too_large("memories", detail)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(body: Value) -> Result<Batch> {
+        Batch::read(body.to_string().as_bytes(), 0)
+    }
+
+    #[test]
+    fn one_bad_item_fails_the_whole_or_itself() {
+        let items = json!([{"content": "a"}, {"content": ""}, {"content": 7}, {"content": "b", "x": 1}]);
+        let error = read(json!({"memories": items})).err().unwrap();
+        assert_eq!(error.field.as_deref(), Some("memories[1].content"));
+        let batch = read(json!({"memories": items, "partial": true})).unwrap();
+        let fields: Vec<_> = batch
+            .items
+            .iter()
+            .map(|item| item.as_ref().err().map(|(_, e)| e.field.clone().unwrap()))
+            .collect();
+        let named = |at: &str| Some(at.to_owned());
+        assert_eq!(
+            fields,
+            [None, named("memories[1].content"), named("memories[2].content"), named("memories[3].x")]
+        );
+        assert_eq!(batch.add(&(0..4)).unwrap().items.len(), 1);
+        assert!(batch.add(&(1..4)).is_none());
+    }
+
+    #[test]
+    fn numbers_and_modes_are_checked() {
+        let many = |n: usize| vec![json!({"content": "x"}); n];
+        for (body, field) in [
+            (json!({"memories": []}), "memories"),
+            (json!({"memories": many(101)}), "memories"),
+            (json!({"memories": many(1001), "partial": true}), "memories"),
+            (json!({"memories": many(1), "infer": "model"}), "infer"),
+            (json!({"memories": many(1), "infer": "magic"}), "infer"),
+            (json!({"memories": many(1), "user_id": "bob"}), "user_id"),
+            (json!({"memories": {"content": "x"}}), "memories"),
+        ] {
+            assert_eq!(read(body).err().unwrap().field.as_deref(), Some(field));
+        }
+        assert_eq!(read(json!({"memories": many(100)})).unwrap().parts(), vec![0..100]);
+    }
+
+    #[test]
+    fn a_large_write_is_cut_by_number_and_by_size() {
+        let small = vec![json!({"content": "x"}); 250];
+        let batch = read(json!({"memories": small, "partial": true})).unwrap();
+        assert_eq!(batch.parts(), vec![0..100, 100..200, 200..250]);
+        let large = vec![json!({"content": "字".repeat(20_000)}); 9];
+        let parts = read(json!({"memories": large, "partial": true})).unwrap().parts();
+        assert!(parts.len() >= 3, "{parts:?}");
+        assert_eq!(parts.iter().map(ExactSizeIterator::len).sum::<usize>(), 9);
+    }
+
+    #[test]
+    fn vectors_of_one_request_are_of_one_model() {
+        let item = |model: &str, dims: usize| json!({"content": "x", "embedding": vec![1; dims], "embedding_model": model});
+        let fields =
+            |items: Vec<Value>| read(json!({"memories": items})).err().map(|error| error.field.unwrap());
+        assert_eq!(fields(vec![item("m", 3), json!({"content": "y"}), item("m", 3)]), None);
+        assert_eq!(fields(vec![item("m", 3), item("n", 3)]).as_deref(), Some("memories[1].embedding_model"));
+        assert_eq!(fields(vec![item("m", 3), item("m", 4)]).as_deref(), Some("memories[1].embedding"));
+    }
+}

@@ -1,0 +1,170 @@
+//! What needs a library, a table or a clock, computed before the proposal: normal form and hash,
+//! terms, the question bit, the id, the quantised vector.
+
+use super::draft::Draft;
+use holdfast_core::command::NewMemory;
+use holdfast_core::keys::text_hash;
+use holdfast_core::memory::{Fact, IndexRow};
+use holdfast_core::text::{self, ANALYZER_VERSION};
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The command's form of a memory, still without a vector. `now_us` dates the text of one that
+/// names no time of its own.
+pub(super) fn derive(draft: &Draft, now_us: i64) -> NewMemory {
+    let speaker = draft.speaker.as_deref();
+    let event_us = draft.event_us.unwrap_or(now_us);
+    let indexed = text::index_text(event_us, speaker, &draft.content, draft.caption.as_deref());
+    let terms = text::analyze(&indexed);
+    let index = IndexRow {
+        id: draft.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
+        kind: draft.kind,
+        status: draft.status,
+        importance: draft.importance,
+        event_us,
+        expires_us: draft.expires_us,
+        valid_from_us: draft.valid_from_us,
+        valid_to_us: draft.valid_to_us,
+        fact_key: draft.fact.as_ref().map(fact_key),
+        pinned: draft.pinned,
+        question: text::is_short_question(&draft.content),
+        role: draft.role.clone(),
+        speaker: draft.speaker.clone(),
+        session: draft.session.clone(),
+        agent: draft.agent.clone(),
+        sentiment: draft.sentiment.clone(),
+        entities: draft.entities.clone(),
+        metadata: draft.metadata.clone(),
+        analyzer: ANALYZER_VERSION,
+        terms: terms.terms,
+        terms_len: terms.len,
+        ..IndexRow::default()
+    };
+    NewMemory {
+        id_chosen: draft.id.is_some(),
+        content: draft.content.clone(),
+        tokens: 0,
+        text_hash: hash_of(&draft.content, speaker),
+        confidence: draft.confidence,
+        fact: draft.fact.clone(),
+        source: draft.source.clone(),
+        derived_from: draft.derived_from.clone(),
+        index,
+        event_given: draft.event_us.is_some(),
+    }
+}
+
+/// The hash by which an exact repetition is found.
+pub(super) fn hash_of(content: &str, speaker: Option<&str>) -> u128 {
+    text_hash::hash(&text::normalize(content), speaker)
+}
+
+/// The text that is embedded.
+pub(super) fn embedded_text(draft: &Draft) -> String {
+    text::embed_text(draft.speaker.as_deref(), &text::captioned(&draft.content, draft.caption.as_deref()))
+}
+
+/// Hash of subject and predicate, by which facts that may contradict each other are grouped.
+fn fact_key(fact: &Fact) -> u64 {
+    let text = format!("{}\0{}", fact.subject.to_lowercase(), fact.predicate.to_lowercase());
+    xxh3_64(text.as_bytes())
+}
+
+/// An upper bound of the bytes that a memory takes in a command. It depends on the request alone,
+/// so that a repeated request is cut into the same commands whatever model a router has.
+pub(super) fn cost(draft: &Draft) -> usize {
+    /// Ids, names, times and the like.
+    const FIXED: usize = 2 * 1024;
+    /// Dimensions that the built-in model may have.
+    const DIMS: usize = 1024;
+    let dims = draft.given.as_ref().map_or(DIMS, |given| given.unit.len());
+    let names: usize =
+        [&draft.id, &draft.role, &draft.speaker, &draft.session, &draft.agent, &draft.sentiment]
+            .into_iter()
+            .flatten()
+            .chain(&draft.entities)
+            .map(|name| name.len() + 5)
+            .sum();
+    let source = draft
+        .source
+        .as_ref()
+        .map_or(0, |source| source.uri.iter().chain(&source.message_ids).map(|id| id.len() + 5).sum());
+    let fact = draft.fact.as_ref().map_or(0, |fact| {
+        fact.subject.len() + fact.predicate.len() + fact.object.len() + fact.qualifiers.len()
+    });
+    // Text once, and its terms: a bigram of two three-byte characters is 8 bytes a character.
+    let text = draft.content.len() + draft.caption.as_ref().map_or(0, String::len);
+    FIXED + 5 * text + draft.metadata.len() + 3 * dims + names + source + fact
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::http::json;
+    use holdfast_core::codec::Stored;
+    use holdfast_core::command::{Add, Command, Origin, SpaceCommand, Write};
+    use holdfast_core::space::SpaceKey;
+    use holdfast_core::vector::Vector;
+
+    fn draft(body: &str) -> Draft {
+        Draft::new(json::part(body, "").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_derived_follows_the_text_and_its_speaker() {
+        let memory = derive(
+            &draft(r#"{"content":"Where is  the ｃａｔ？","role":"user","metadata":{"caption":"a photo"}}"#),
+            0,
+        );
+        assert!(memory.index.question);
+        assert_eq!(memory.index.speaker.as_deref(), Some("user"));
+        assert!(memory.index.terms.iter().any(|(term, _)| term == "photo"));
+        assert!(memory.index.terms.iter().any(|(term, _)| term == "1970"));
+        assert!(!memory.event_given && !memory.id_chosen);
+        assert_eq!(memory.index.id.len(), 36);
+        let same = derive(&draft(r#"{"content":"Where is the cat?","role":"user"}"#), 7);
+        assert_eq!(memory.text_hash, same.text_hash);
+        let other = derive(&draft(r#"{"content":"Where is the cat?","speaker":"Ann"}"#), 7);
+        assert_ne!(memory.text_hash, other.text_hash);
+    }
+
+    #[test]
+    fn facts_are_grouped_by_subject_and_predicate() {
+        let key = |json: &str| derive(&draft(json), 0).index.fact_key.unwrap();
+        let a = key(r#"{"content":"x","fact":{"subject":"Ann","predicate":"Lives In","object":"Ulm"}}"#);
+        let b = key(r#"{"content":"y","fact":{"subject":"ann","predicate":"lives in","object":7}}"#);
+        let c = key(r#"{"content":"y","fact":{"subject":"annl","predicate":"ives in","object":"Ulm"}}"#);
+        assert_eq!(a, b);
+        assert_ne!(a, c);
+    }
+
+    /// The cut of a large write relies on it.
+    #[test]
+    fn the_cost_bounds_the_encoded_size() {
+        let texts = [
+            "一二三四五六七八九十".repeat(2000),
+            "a b c ".repeat(9000),
+            "🙂🎉".repeat(5000),
+            "CN-A10293/x_9 ".repeat(4000),
+        ];
+        for text in texts {
+            let draft =
+                draft(&serde_json::json!({"content": text, "metadata": {"caption": "图片"}}).to_string());
+            let mut memory = derive(&draft, 0);
+            memory.index.vector = Some(Vector::quantise(&vec![0.1; 1024]).unwrap());
+            let add = Add {
+                origin: Origin::Caller,
+                model: None,
+                vectors_given: false,
+                partial: true,
+                items: vec![memory],
+            };
+            let space = SpaceKey::user("t", "u").unwrap();
+            let command =
+                Command::Space(Box::new(SpaceCommand { space, idempotency: None, write: Write::Add(add) }));
+            let (bytes, bound) = (command.encode().unwrap().len(), cost(&draft));
+            assert!(bytes <= bound, "{bytes} > {bound}");
+        }
+    }
+}

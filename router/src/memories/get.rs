@@ -1,0 +1,95 @@
+//! `GET …/memories/{id}`.
+
+use super::view::MemoryView;
+use crate::auth::{InSpace, PathId};
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::Deadline;
+use crate::http::{answer, query, write};
+use crate::nodes::{Client, ReadWish, Safety};
+use crate::shared::Shared;
+use crate::tokens::{self, Consistency};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::Response;
+use holdfast_core::access::{Access, Rights};
+use holdfast_core::space::SpaceKey;
+use holdfast_core::token::Seen;
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::v1;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// What every read of single memories takes in its query string.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadParams {
+    pub(super) token: Option<String>,
+    pub(super) consistency: Option<Consistency>,
+}
+
+pub(crate) async fn get(
+    State(shared): State<Arc<Shared>>,
+    caller: InSpace,
+    PathId(id): PathId,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let (access, space) = caller.require(Rights::READ)?;
+    let params: ReadParams = query::parse(&uri)?;
+    let wish = tokens::wish(&access.tenant, params.token.as_deref(), &headers, params.consistency)?;
+    let deadline = Deadline::after(shared.config.read_timeout);
+    let (memory, seen) = fetch(&shared, &access, &space, &id, &wish, deadline).await?;
+    let view = MemoryView::new(memory)?;
+    let mut response = answer(StatusCode::OK, &view)?;
+    set_headers(&mut response, Some(view.version), &access, seen)?;
+    Ok(response)
+}
+
+/// Reads one memory.
+pub(super) async fn fetch(
+    shared: &Shared,
+    access: &Access,
+    space: &SpaceKey,
+    id: &str,
+    wish: &ReadWish,
+    deadline: Deadline,
+) -> Answer<(v1::Memory, Option<Seen>)> {
+    let group = shared.nodes.group_of(space, deadline).await?;
+    let ask = |mut client: Client, deadline_ms| {
+        let read = v1::Read { deadline_ms, ..shared.nodes.read(group, wish, deadline) };
+        let request = v1::GetRequest {
+            access: Some(access.clone().into()),
+            space: Some(space.into()),
+            read: Some(read),
+            id: id.to_owned(),
+        };
+        async move { client.get(request).await }
+    };
+    let response = shared.nodes.call(group, Safety::Read, deadline, ask).await?;
+    let seen = shared.nodes.observe(response.seen);
+    let memory = response.memory.ok_or_else(not_found)?;
+    Ok((memory, seen))
+}
+
+/// The one answer to an id that is not there, whether it ever was or is somebody else's.
+pub(super) fn not_found() -> Problem {
+    Error::new(ErrorCode::NotFound, "there is no memory with this id in this space").at("id").into()
+}
+
+/// Version and position of an answer whose body has no place for them.
+pub(super) fn set_headers(
+    response: &mut Response,
+    version: Option<u64>,
+    access: &Access,
+    seen: Option<Seen>,
+) -> Answer<()> {
+    let token = tokens::text(&access.tenant, seen)?;
+    let headers = response.headers_mut();
+    if let Ok(token) = HeaderValue::from_str(&token) {
+        headers.insert(tokens::HEADER, token);
+    }
+    if let Some(Ok(etag)) = version.map(|version| HeaderValue::from_str(&write::etag(version))) {
+        headers.insert(header::ETAG, etag);
+    }
+    Ok(())
+}

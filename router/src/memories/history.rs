@@ -1,0 +1,59 @@
+//! `GET …/memories/{id}/history`.
+
+use super::get::{ReadParams, not_found, set_headers};
+use super::view::MemoryView;
+use crate::auth::{InSpace, PathId};
+use crate::http::problem::Answer;
+use crate::http::time::Deadline;
+use crate::http::{answer, query};
+use crate::nodes::{Client, Safety};
+use crate::shared::Shared;
+use crate::tokens;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use holdfast_core::access::Rights;
+use holdfast_proto::v1;
+use serde::Serialize;
+use std::sync::Arc;
+
+#[derive(Serialize)]
+struct History {
+    /// Oldest first; the current one is the last.
+    versions: Vec<MemoryView>,
+}
+
+pub(crate) async fn history(
+    State(shared): State<Arc<Shared>>,
+    caller: InSpace,
+    PathId(id): PathId,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let (access, space) = caller.require(Rights::READ)?;
+    let params: ReadParams = query::parse(&uri)?;
+    let wish = tokens::wish(&access.tenant, params.token.as_deref(), &headers, params.consistency)?;
+    let deadline = Deadline::after(shared.config.read_timeout);
+    let group = shared.nodes.group_of(&space, deadline).await?;
+    let ask = |mut client: Client, deadline_ms| {
+        let read = v1::Read { deadline_ms, ..shared.nodes.read(group, &wish, deadline) };
+        let request = v1::HistoryRequest {
+            access: Some(access.clone().into()),
+            space: Some((&space).into()),
+            read: Some(read),
+            id: id.clone(),
+        };
+        async move { client.history(request).await }
+    };
+    let response = shared.nodes.call(group, Safety::Read, deadline, ask).await?;
+    let seen = shared.nodes.observe(response.seen);
+    if response.versions.is_empty() {
+        return Err(not_found());
+    }
+    let versions: Answer<Vec<MemoryView>> = response.versions.into_iter().map(MemoryView::new).collect();
+    let versions = versions?;
+    let current = versions.last().map(|view| view.version);
+    let mut response = answer(StatusCode::OK, &History { versions })?;
+    set_headers(&mut response, current, &access, seen)?;
+    Ok(response)
+}

@@ -1,0 +1,165 @@
+//! `PATCH …/memories/{id}`: reads the memory, changes what the body names, and writes the whole as
+//! a new version by compare-and-set.
+//!
+//! The vector follows the text: where text and speaker stay, the stored vector stays; where they
+//! change, the built-in model makes a new one, and a vector that the caller had brought is dropped
+//! unless the patch brings another.
+
+use super::batch::tag;
+use super::derive::{derive, embedded_text, hash_of};
+use super::draft::Draft;
+use super::embedding::CLIENT_MODEL;
+use super::get::{fetch, set_headers};
+use super::parse::PatchBody;
+use super::single;
+use crate::auth::{InSpace, PathId};
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::{Deadline, now_us};
+use crate::http::write::{WriteHead, WriteIdentity};
+use crate::http::{Body, answer, json};
+use crate::nodes::{ReadWish, Written};
+use crate::shared::Shared;
+use crate::tokens;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use holdfast_core::access::{Access, Rights};
+use holdfast_core::command::{Command, SpaceCommand, Update, Write};
+use holdfast_core::memory::ModelTag;
+use holdfast_core::space::SpaceKey;
+use holdfast_core::token::Token;
+use holdfast_core::vector::Vector;
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::v1;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a patch without `If-Match` is made again when another writer was faster.
+const ATTEMPTS_MAX: u32 = 8;
+
+#[derive(Serialize)]
+struct Patched {
+    id: String,
+    version: u64,
+    status: &'static str,
+    token: String,
+}
+
+pub(crate) async fn patch(
+    State(shared): State<Arc<Shared>>,
+    caller: InSpace,
+    PathId(id): PathId,
+    head: WriteHead,
+    Body(body): Body,
+) -> Answer<Response> {
+    let (access, space) = caller.require(Rights::WRITE)?;
+    let identity = head.identity(&body)?;
+    let call = Call { shared: &shared, access: &access, space: &space, id: &id, identity: &identity };
+    let written = call.patch(&body).await;
+    let mut written = written.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
+    let item = single(&mut written)?;
+    let token = tokens::text(&access.tenant, written.seen)?;
+    let patched = Patched { id: item.id, version: item.version, status: item.status.as_str(), token };
+    let mut response = answer(StatusCode::OK, &patched)?;
+    set_headers(&mut response, Some(item.version), &access, written.seen)?;
+    Ok(response)
+}
+
+struct Call<'a> {
+    shared: &'a Shared,
+    access: &'a Access,
+    space: &'a SpaceKey,
+    id: &'a str,
+    identity: &'a WriteIdentity,
+}
+
+/// The vector of a new version, its model, and whether the caller brought it.
+type Vectors = (Option<Vector>, Option<ModelTag>, bool);
+
+impl Call<'_> {
+    async fn patch(&self, body: &[u8]) -> Answer<Written> {
+        let deadline = Deadline::after(self.shared.config.write_timeout);
+        let wish = ReadWish { linearizable: true, token: Token::new(&self.access.tenant) };
+        let mut attempt = 0;
+        loop {
+            // Read again for each attempt: it is checked against a fresh state of the memory.
+            let patch: PatchBody = json::body(body)?;
+            if patch.is_empty() {
+                let detail = "the patch names no field to change; give at least one";
+                return Err(Problem::new(ErrorCode::InvalidArgument, detail));
+            }
+            let (memory, _) = fetch(self.shared, self.access, self.space, self.id, &wish, deadline).await?;
+            let command = self.update(memory, patch, deadline).await?;
+            match self.shared.nodes.write(self.access, self.space, &command, deadline).await {
+                Err(problem) if self.lost_the_race(&problem) && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    let pause = Duration::from_millis(u64::from(attempt)).mul_f64(rand::random());
+                    tokio::time::sleep(pause.min(deadline.left())).await;
+                }
+                end => return end,
+            }
+        }
+    }
+
+    fn lost_the_race(&self, problem: &Problem) -> bool {
+        let error = &problem.error;
+        self.identity.if_version.is_none()
+            && error.code == ErrorCode::Conflict
+            && error.field.as_deref() == Some("version")
+    }
+
+    /// The new version as a command. `If-Match` is compared by apply, which also knows whether this
+    /// very request was done before.
+    async fn update(&self, memory: v1::Memory, patch: PatchBody, deadline: Deadline) -> Answer<Command> {
+        let if_version = self.identity.if_version.unwrap_or(memory.version);
+        let stored_model = memory.embedding_model.clone();
+        let mut draft = Draft::of_stored(memory)?;
+        let before = (hash_of(&draft.content, draft.speaker.as_deref()), draft.caption.clone());
+        draft.apply(patch)?;
+        let after = (hash_of(&draft.content, draft.speaker.as_deref()), draft.caption.clone());
+        let (vector, model, vectors_given) =
+            self.vectors(&draft, before == after, stored_model.as_deref(), deadline).await?;
+        let mut memory = derive(&draft, now_us());
+        memory.index.vector = vector;
+        let update = Update { if_version, model, vectors_given, memory };
+        Ok(Command::Space(Box::new(SpaceCommand {
+            space: self.space.clone(),
+            idempotency: Some(self.identity.whole()),
+            write: Write::Update(Box::new(update)),
+        })))
+    }
+
+    async fn vectors(
+        &self,
+        draft: &Draft,
+        unchanged: bool,
+        stored_model: Option<&str>,
+        deadline: Deadline,
+    ) -> Answer<Vectors> {
+        if let Some(given) = &draft.given {
+            let vector = Vector::quantise(&given.unit)?;
+            return Ok((Some(vector), Some(tag(&given.model, given.unit.len())), true));
+        }
+        // Without a vector in the command apply keeps the stored one as long as the text stays.
+        let Some(embedding) = self.shared.embedding.as_ref().filter(|_| !unchanged) else {
+            return Ok((None, None, false));
+        };
+        let builtin = embedding.embedder().model_id();
+        if stored_model.is_some_and(|model| model != builtin || model == CLIENT_MODEL) {
+            return Ok((None, None, false));
+        }
+        let embedded = embedding.embed(vec![embedded_text(draft)], deadline).await?;
+        match embedded.into_iter().next() {
+            Some(Ok(Some(vector))) => {
+                let model = tag(builtin, vector.len());
+                Ok((Some(Vector::quantise(&vector)?), Some(model), false))
+            }
+            Some(Ok(None)) | None => Ok((None, None, false)),
+            Some(Err(error)) => {
+                let detail = format!("the text could not be embedded, and nothing was changed: {error}");
+                Err(Error::new(ErrorCode::Internal, detail).at("content").into())
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the router counts. All labels are bounded: route templates, methods and error codes.
+
+use prometheus::{
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+};
+use std::time::Duration;
+
+/// Upper bounds of the time buckets, in seconds.
+const SECONDS: [f64; 14] =
+    [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0];
+
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    embed_seconds: Histogram,
+    embedded_texts: prometheus::IntCounter,
+    retries: IntCounterVec,
+    leaderless: IntGauge,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Result<Self, prometheus::Error> {
+        let seconds = |name: &str, help: &str| HistogramOpts::new(name, help).buckets(SECONDS.to_vec());
+        let metrics = Self {
+            registry: Registry::new(),
+            requests: IntCounterVec::new(
+                Opts::new(
+                    "holdfast_router_requests_total",
+                    "Requests by route template, method and error code.",
+                ),
+                &["route", "method", "code"],
+            )?,
+            request_seconds: HistogramVec::new(
+                seconds("holdfast_router_request_seconds", "Time from a request to its answer."),
+                &["route", "method"],
+            )?,
+            embed_seconds: Histogram::with_opts(seconds(
+                "holdfast_router_embed_seconds",
+                "Time of one batch in the embedding model.",
+            ))?,
+            embedded_texts: prometheus::IntCounter::new(
+                "holdfast_router_embedded_texts_total",
+                "Texts embedded.",
+            )?,
+            retries: IntCounterVec::new(
+                Opts::new("holdfast_router_retries_total", "Calls to nodes that were repeated, by reason."),
+                &["reason"],
+            )?,
+            leaderless: IntGauge::new(
+                "holdfast_router_groups_without_leader",
+                "Raft groups whose leader this router does not know or cannot reach.",
+            )?,
+        };
+        let collectors: [Box<dyn prometheus::core::Collector>; 6] = [
+            Box::new(metrics.requests.clone()),
+            Box::new(metrics.request_seconds.clone()),
+            Box::new(metrics.embed_seconds.clone()),
+            Box::new(metrics.embedded_texts.clone()),
+            Box::new(metrics.retries.clone()),
+            Box::new(metrics.leaderless.clone()),
+        ];
+        for collector in collectors {
+            metrics.registry.register(collector)?;
+        }
+        Ok(metrics)
+    }
+
+    pub(crate) fn observe_request(&self, route: &str, method: &str, code: &str, took: Duration) {
+        self.requests.with_label_values(&[route, method, code]).inc();
+        self.request_seconds.with_label_values(&[route, method]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn observe_embed(&self, texts: usize, took: Duration) {
+        self.embedded_texts.inc_by(texts as u64);
+        self.embed_seconds.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn count_retry(&self, reason: &'static str) {
+        self.retries.with_label_values(&[reason]).inc();
+    }
+
+    pub(crate) fn set_leaderless(&self, groups: usize) {
+        self.leaderless.set(i64::try_from(groups).unwrap_or(i64::MAX));
+    }
+
+    /// Everything in the text format of Prometheus, other registries of the process behind it.
+    pub(crate) fn render(&self, others: &[Registry]) -> Result<Vec<u8>, prometheus::Error> {
+        let mut families = self.registry.gather();
+        families.extend(others.iter().flat_map(Registry::gather));
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&families, &mut text)?;
+        Ok(text)
+    }
+}

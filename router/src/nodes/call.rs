@@ -1,0 +1,262 @@
+//! One call to a group: finds the leader, follows hints, tries other nodes, backs off, and says
+//! honestly how it ended.
+
+use super::topology::NodeView;
+use super::{Client, Nodes};
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::{Deadline, millis};
+use holdfast_core::space::Shard;
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::{Refused, refusal_of, v1};
+use std::error::Error as _;
+use std::future::Future;
+use std::time::Duration;
+use tonic::{Response, Status};
+
+/// Most attempts of one call, whatever the deadline.
+const ATTEMPTS_MAX: u32 = 100;
+const BACKOFF_FIRST: Duration = Duration::from_millis(10);
+const BACKOFF_MAX: Duration = Duration::from_millis(250);
+
+/// What a repetition would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Safety {
+    /// Nothing: it reads.
+    Read,
+    /// The same as one: it carries an idempotency key.
+    Repeatable,
+    /// Maybe harm: it is not repeated once a node may have accepted it.
+    Once,
+}
+
+/// How one attempt failed.
+struct Failure {
+    refused: Refused,
+    /// Whether the node may have done it nevertheless.
+    maybe_done: bool,
+    /// Whether the node itself answered.
+    answered: bool,
+}
+
+impl Nodes {
+    /// Calls `ask` on the leader of `group` until it succeeds, is refused for good, or the deadline
+    /// passes. `ask` gets the client of a node and the milliseconds that are left.
+    pub(crate) async fn call<R, F, Fut>(
+        &self,
+        group: Shard,
+        safety: Safety,
+        deadline: Deadline,
+        ask: F,
+    ) -> Answer<R>
+    where
+        F: Fn(Client, u32) -> Fut,
+        Fut: Future<Output = Result<Response<R>, Status>>,
+    {
+        let mut search = Search::default();
+        for _ in 0..ATTEMPTS_MAX {
+            let left = deadline.left();
+            if left.is_zero() {
+                break;
+            }
+            let Some(node) = self.pick(group, &search) else { break };
+            let attempt = left.min(self.attempt_timeout);
+            let asked = tokio::time::timeout(attempt, ask(node.client.clone(), millis(attempt))).await;
+            let failure = match asked {
+                Ok(Ok(response)) => {
+                    self.topology.set_leader(group, node.id);
+                    return Ok(response.into_inner());
+                }
+                Ok(Err(status)) => failure_of(&status, safety),
+                Err(_) => failure_of(&Status::deadline_exceeded("no answer in time"), safety),
+            };
+            search.maybe_done |= failure.maybe_done;
+            if let Some(problem) = final_answer(&failure, &search, safety) {
+                return Err(problem);
+            }
+            let wait = self.learn_from(group, &node, &failure, &mut search);
+            search.last = Some(failure.refused);
+            tokio::time::sleep(wait.min(deadline.left())).await;
+        }
+        Err(search.give_up(safety))
+    }
+
+    /// The node to ask next: who is said to lead, else who is known to, else the next in turn.
+    fn pick(&self, group: Shard, search: &Search) -> Option<NodeView> {
+        let nodes = self.topology.nodes();
+        let leader = self.topology.leader(group).filter(|leader| Some(*leader) != search.failed);
+        let by_id = |id: u64| nodes.iter().find(|node| node.id == id);
+        if let Some(node) = search.hint.or(leader).and_then(by_id) {
+            return Some(node.clone());
+        }
+        let after = search.failed.unwrap_or(0);
+        let next = nodes.iter().find(|node| node.id > after).or(nodes.first())?;
+        Some(next.clone())
+    }
+
+    /// Draws the conclusions from a failure: whom to ask next, and after how long.
+    fn learn_from(&self, group: Shard, node: &NodeView, failure: &Failure, search: &mut Search) -> Duration {
+        search.hint = None;
+        search.failed = Some(node.id);
+        let hint =
+            failure.refused.leader.filter(|leader| *leader != node.id && Some(*leader) != search.silent);
+        if !failure.answered {
+            search.silent = Some(node.id);
+        }
+        let reason = match (failure.answered, failure.refused.route) {
+            (false, _) => "transport",
+            (true, v1::Route::NotLeader) => "not_leader",
+            (true, v1::Route::Behind) => "behind",
+            (true, _) => "retry",
+        };
+        self.metrics.count_retry(reason);
+        if reason == "retry" {
+            // The node leads but is busy: ask the same one again.
+            search.hint = Some(node.id);
+            let asked = failure.refused.retry_after_ms.map(Duration::from_millis);
+            return asked.unwrap_or(Duration::ZERO).max(search.backoff());
+        }
+        if reason != "behind" {
+            self.topology.forget_leader(group, node.id);
+        }
+        match hint {
+            Some(leader) if search.hops < 2 => {
+                self.topology.set_leader(group, leader);
+                search.hint = Some(leader);
+                search.hops += 1;
+                Duration::ZERO
+            }
+            _ => {
+                search.hops = 0;
+                search.tried += 1;
+                // Every node is asked once without a pause: a single dead one costs no time.
+                if search.tried < self.topology.nodes().len() { Duration::ZERO } else { search.backoff() }
+            }
+        }
+    }
+}
+
+/// What a call has learned so far.
+#[derive(Default)]
+struct Search {
+    hint: Option<u64>,
+    failed: Option<u64>,
+    /// The node that last gave no answer at all: hints that name it are not followed.
+    silent: Option<u64>,
+    hops: u32,
+    tried: usize,
+    waits: u32,
+    maybe_done: bool,
+    last: Option<Refused>,
+}
+
+impl Search {
+    /// Doubling, bounded, and spread over half of it so that callers do not come in step.
+    fn backoff(&mut self) -> Duration {
+        let full = BACKOFF_FIRST.saturating_mul(1 << self.waits.min(8)).min(BACKOFF_MAX);
+        self.waits += 1;
+        full.mul_f64(0.5 + rand::random::<f64>() / 2.0)
+    }
+
+    /// The answer when there is no time, no attempt or no node left.
+    fn give_up(self, safety: Safety) -> Problem {
+        if self.maybe_done && safety != Safety::Read {
+            return unknown_outcome(safety);
+        }
+        match self.last {
+            Some(refused) if refused.error.code == ErrorCode::UnknownOutcome => {
+                Problem::new(ErrorCode::Unavailable, "no node could be reached; nothing was done; retry")
+            }
+            Some(refused) => {
+                let mut problem = Problem::from(refused.error);
+                problem.retry_after_ms = refused.retry_after_ms.or(problem.retry_after_ms);
+                problem
+            }
+            None if safety == Safety::Read => {
+                Problem::new(ErrorCode::DeadlineExceeded, "there was no time left to ask a node; allow more")
+            }
+            None => Problem::new(
+                ErrorCode::Unavailable,
+                "there was no time left to ask a node; nothing was done; retry",
+            ),
+        }
+    }
+}
+
+fn unknown_outcome(safety: Safety) -> Problem {
+    let what_to_do = match safety {
+        Safety::Once => "look whether it happened before you repeat it",
+        _ => "repeat it with the same Idempotency-Key and body: it then happens exactly once",
+    };
+    let detail =
+        format!("no answer came back in time, so the write may or may not have happened; {what_to_do}");
+    Problem::new(ErrorCode::UnknownOutcome, detail)
+}
+
+/// The end of the call, if this failure is one that repeating cannot mend.
+fn final_answer(failure: &Failure, search: &Search, safety: Safety) -> Option<Problem> {
+    if safety == Safety::Once && search.maybe_done {
+        return Some(unknown_outcome(safety));
+    }
+    let refused = &failure.refused;
+    let is_final = failure.answered && refused.route == v1::Route::None;
+    if is_final || refused.error.code == ErrorCode::TooLarge {
+        let mut problem = Problem::from(refused.error.clone());
+        problem.retry_after_ms = refused.retry_after_ms.or(problem.retry_after_ms);
+        return Some(problem);
+    }
+    None
+}
+
+fn failure_of(status: &Status, safety: Safety) -> Failure {
+    let is_write = safety != Safety::Read;
+    let mut refused = refusal_of(status, is_write);
+    let answered = !status.details().is_empty();
+    let maybe_done = is_write && refused.error.code == ErrorCode::UnknownOutcome && !never_sent(status);
+    if !answered {
+        // What the transport says is for the log; the caller cannot act on it.
+        tracing::debug!(code = ?status.code(), "a node did not answer: {}", status.message());
+        if !is_write {
+            refused.error = Error::new(ErrorCode::Unavailable, "no node answered; retry after a moment");
+        }
+    }
+    Failure { refused, maybe_done, answered }
+}
+
+/// Whether there was not even a connection, so that nothing can have been done.
+fn never_sent(status: &Status) -> bool {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return io.kind() == std::io::ErrorKind::ConnectionRefused;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_grows_to_a_bound() {
+        let mut search = Search::default();
+        let waits: Vec<Duration> = (0..20).map(|_| search.backoff()).collect();
+        assert!(waits[0] <= BACKOFF_FIRST && waits[0] >= BACKOFF_FIRST / 2);
+        assert!(waits.iter().all(|wait| *wait <= BACKOFF_MAX));
+        assert!(waits[19] >= BACKOFF_MAX / 2);
+    }
+
+    #[test]
+    fn the_end_of_a_call_is_told_as_it_was() {
+        let code = |search: Search, safety| search.give_up(safety).error.code;
+        let lost = || Search { maybe_done: true, ..Search::default() };
+        assert_eq!(code(lost(), Safety::Repeatable), ErrorCode::UnknownOutcome);
+        assert_eq!(code(lost(), Safety::Once), ErrorCode::UnknownOutcome);
+        assert_eq!(code(Search::default(), Safety::Repeatable), ErrorCode::Unavailable);
+        assert_eq!(code(Search::default(), Safety::Read), ErrorCode::DeadlineExceeded);
+        let refused = Refused::from(Error::new(ErrorCode::Overloaded, "busy"));
+        let busy = Search { last: Some(refused), ..Search::default() };
+        assert_eq!(code(busy, Safety::Repeatable), ErrorCode::Overloaded);
+    }
+}

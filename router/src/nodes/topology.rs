@@ -1,0 +1,185 @@
+//! Which nodes there are and who leads which group, as far as this router knows. A wrong guess is
+//! corrected by the node that is asked; polling only makes guesses good.
+
+use super::Client;
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::Deadline;
+use futures::future::join_all;
+use holdfast_core::ErrorCode;
+use holdfast_core::space::{SHARDS_MAX, Shard};
+use holdfast_proto::{MESSAGE_BYTES_MAX, v1};
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+use tonic::transport::Endpoint;
+
+/// Most nodes that are learned of; a cluster is smaller by far.
+const NODES_MAX: usize = 256;
+/// How long one node may take to tell what it knows.
+const ASK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// One node.
+#[derive(Clone)]
+pub(crate) struct NodeView {
+    pub(crate) id: u64,
+    pub(crate) address: String,
+    pub(crate) client: Client,
+    /// Whether it answered when it was last asked.
+    pub(crate) reachable: bool,
+}
+
+/// One Raft group.
+#[derive(Debug, Clone)]
+pub(crate) struct GroupView {
+    pub(crate) group: Shard,
+    /// The leader, if it is known and was reachable.
+    pub(crate) leader: Option<u64>,
+    pub(crate) term: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Leader {
+    node: Option<u64>,
+    term: u64,
+}
+
+pub(super) struct Topology {
+    nodes: RwLock<BTreeMap<u64, NodeView>>,
+    leaders: RwLock<BTreeMap<Shard, Leader>>,
+    /// 0 until a node has told.
+    shards: AtomicU16,
+}
+
+impl Topology {
+    pub(super) fn new(nodes: &[(u64, String)]) -> Result<Self, tonic::transport::Error> {
+        let mut known = BTreeMap::new();
+        for (id, address) in nodes {
+            known.insert(*id, connect(*id, address)?);
+        }
+        Ok(Self { nodes: RwLock::new(known), leaders: RwLock::default(), shards: AtomicU16::new(0) })
+    }
+
+    pub(super) fn nodes(&self) -> Vec<NodeView> {
+        self.nodes.read().values().cloned().collect()
+    }
+
+    pub(super) fn groups(&self) -> Vec<GroupView> {
+        let nodes = self.nodes.read();
+        let leaders = self.leaders.read();
+        let reachable = |id: &u64| nodes.get(id).is_some_and(|node| node.reachable);
+        let view = |(group, leader): (&Shard, &Leader)| GroupView {
+            group: *group,
+            leader: leader.node.filter(reachable),
+            term: leader.term,
+        };
+        leaders.iter().map(view).collect()
+    }
+
+    /// The number of shards; waits for the first node to tell it.
+    pub(super) async fn shards(&self, deadline: Deadline) -> Answer<u16> {
+        loop {
+            match self.shards.load(Ordering::Acquire) {
+                0 if deadline.left().is_zero() => {
+                    let detail =
+                        "no node has told this router how the cluster is laid out yet; retry after a moment";
+                    return Err(Problem::new(ErrorCode::Unavailable, detail));
+                }
+                0 => tokio::time::sleep(Duration::from_millis(20).min(deadline.left())).await,
+                shards => return Ok(shards),
+            }
+        }
+    }
+
+    pub(super) fn leader(&self, group: Shard) -> Option<u64> {
+        self.leaders.read().get(&group)?.node
+    }
+
+    /// A node said who leads, or proved to lead. The term stays unknown: the next poll tells it.
+    pub(super) fn set_leader(&self, group: Shard, node: u64) {
+        let mut leaders = self.leaders.write();
+        leaders.entry(group).or_default().node = Some(node);
+    }
+
+    /// `node` turned out not to lead, or not to answer.
+    pub(super) fn forget_leader(&self, group: Shard, node: u64) {
+        if let Some(leader) = self.leaders.write().get_mut(&group)
+            && leader.node == Some(node)
+        {
+            leader.node = None;
+        }
+    }
+
+    /// Asks every node what it knows. Answers in how many groups no leader is known and reachable,
+    /// `None` if the cluster's layout is unknown.
+    pub(super) async fn refresh(&self) -> Option<usize> {
+        let asked = self.nodes().into_iter().map(|mut node| async move {
+            let asking = node.client.topology(v1::TopologyRequest {});
+            match tokio::time::timeout(ASK_TIMEOUT, asking).await {
+                Ok(Ok(response)) => (node.id, Some(response.into_inner())),
+                _ => (node.id, None),
+            }
+        });
+        let answers = join_all(asked).await;
+        let mut leaders: BTreeMap<Shard, Leader> = BTreeMap::new();
+        for (id, answer) in &answers {
+            if let Some(node) = self.nodes.write().get_mut(id) {
+                node.reachable = answer.is_some();
+            }
+            let Some(answer) = answer else { continue };
+            self.learn(answer);
+            for group in &answer.groups {
+                let Ok(shard) = u16::try_from(group.group) else { continue };
+                let known = leaders.entry(Shard(shard)).or_default();
+                let newer = (group.term, group.leader.is_some()) > (known.term, known.node.is_some());
+                if newer && shard <= SHARDS_MAX {
+                    *known = Leader { node: group.leader, term: group.term };
+                }
+            }
+        }
+        if answers.iter().any(|(_, answer)| answer.is_some()) {
+            *self.leaders.write() = leaders;
+        }
+        self.leaderless()
+    }
+
+    /// In how many groups no leader is known and reachable; `None` if the layout is unknown.
+    pub(super) fn leaderless(&self) -> Option<usize> {
+        let shards = self.shards.load(Ordering::Acquire);
+        let with_leader = self.groups().iter().filter(|group| group.leader.is_some()).count();
+        // The meta group counts too.
+        (shards > 0).then(|| (usize::from(shards) + 1).saturating_sub(with_leader))
+    }
+
+    fn learn(&self, answer: &v1::TopologyResponse) {
+        match u16::try_from(answer.shards) {
+            Ok(shards) if (1..=SHARDS_MAX).contains(&shards) => self.shards.store(shards, Ordering::Release),
+            _ => {}
+        }
+        let mut nodes = self.nodes.write();
+        for member in &answer.nodes {
+            if nodes.contains_key(&member.id) || nodes.len() >= NODES_MAX {
+                continue;
+            }
+            match connect(member.id, &member.address) {
+                Ok(node) => drop(nodes.insert(member.id, node)),
+                Err(error) => {
+                    tracing::warn!(node = member.id, address = member.address, %error, "a node's address cannot be used")
+                }
+            }
+        }
+    }
+}
+
+fn connect(id: u64, address: &str) -> Result<NodeView, tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))?
+        .connect_timeout(Duration::from_secs(1))
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(Duration::from_secs(5))
+        .keep_alive_timeout(Duration::from_secs(3))
+        .keep_alive_while_idle(true);
+    let client = Client::new(endpoint.connect_lazy())
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    Ok(NodeView { id, address: address.to_owned(), client, reachable: false })
+}

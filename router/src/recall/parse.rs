@@ -1,0 +1,309 @@
+//! The body of a recall. What is not supported yet is refused, never silently ignored.
+
+use crate::filters;
+use crate::http::json::{self, Bounded};
+use crate::http::time::Time;
+use crate::memories::embedding::{EmbeddingBody, model_name};
+use crate::tokens::Consistency;
+use holdfast_core::limits::{QUERY_BYTES_MAX, TOP_K_MAX};
+use holdfast_core::score::{Profile, Weights, WeightsError};
+use holdfast_core::{Error, Result};
+use holdfast_proto::v1;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const TOP_K_DEFAULT: u32 = 10;
+/// Longest deadline that a caller may ask for, in milliseconds.
+const DEADLINE_MS_MAX: u64 = 60_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecallBody {
+    query: Option<String>,
+    embedding: Option<EmbeddingBody>,
+    embedding_model: Option<String>,
+    top_k: Option<u64>,
+    profile: Option<String>,
+    relevance: Option<String>,
+    weights: Option<WeightsBody>,
+    kinds: Option<Bounded<String, 8>>,
+    filter: Option<Value>,
+    situation: Option<SituationBody>,
+    min_score: Option<f64>,
+    explain: Option<bool>,
+    include_deprecated: Option<bool>,
+    consistency: Option<Consistency>,
+    token: Option<String>,
+    deadline_ms: Option<u64>,
+    /// A user's space has one partition, so that all of it is always required.
+    #[serde(rename = "require_all")]
+    _require_all: Option<bool>,
+    collections: Option<Bounded<String, 64>>,
+    diversity: Option<f64>,
+    intent: Option<Value>,
+    as_of: Option<Value>,
+    conflicts: Option<Value>,
+    max_staleness_ms: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WeightsBody {
+    #[serde(default)]
+    relevance: f64,
+    #[serde(default)]
+    recency: f64,
+    #[serde(default)]
+    importance: f64,
+    #[serde(default)]
+    frequency: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SituationBody {
+    now: Option<Time>,
+    device: Option<Value>,
+    place: Option<Value>,
+    time_of_day: Option<Value>,
+}
+
+/// The vector of a query, at unit length.
+pub(super) struct QueryVector {
+    pub(super) unit: Vec<f32>,
+    pub(super) model: String,
+    /// Whether the caller brought it.
+    pub(super) given: bool,
+}
+
+impl QueryVector {
+    pub(super) fn tag(&self) -> v1::Model {
+        v1::Model { id: self.model.clone(), dims: u32::try_from(self.unit.len()).unwrap_or(u32::MAX) }
+    }
+}
+
+/// A recall, checked.
+pub(super) struct Query {
+    pub(super) text: Option<String>,
+    pub(super) vector: Option<QueryVector>,
+    pub(super) top_k: u32,
+    pub(super) profile: Profile,
+    pub(super) relevance: v1::Relevance,
+    pub(super) weights: Option<v1::Weights>,
+    /// JSON; empty for none.
+    pub(super) filter: String,
+    pub(super) now_us: Option<i64>,
+    pub(super) min_score: Option<f32>,
+    pub(super) explain: bool,
+    pub(super) include_deprecated: bool,
+    pub(super) consistency: Option<Consistency>,
+    pub(super) token: Option<String>,
+    pub(super) deadline: Option<Duration>,
+}
+
+impl Query {
+    pub(super) fn read(bytes: &[u8]) -> Result<Self> {
+        let body: RecallBody = json::body(bytes)?;
+        refuse_unsupported(&body)?;
+        let text = body.query.map(check_text).transpose()?;
+        let unit = body.embedding.map(|embedding| embedding.unit("embedding")).transpose()?;
+        let model = model_name(unit.is_some(), body.embedding_model)?;
+        if text.is_none() && unit.is_none() {
+            return Err(Error::invalid("query", "give query, a text, or embedding, a vector, or both"));
+        }
+        let relevance = relevance(body.relevance.as_deref())?;
+        if relevance == v1::Relevance::Keyword && text.is_none() {
+            return Err(Error::invalid("relevance", "relevance keyword needs words; give query"));
+        }
+        Ok(Self {
+            text,
+            vector: unit.zip(model).map(|(unit, model)| QueryVector { unit, model, given: true }),
+            top_k: within("top_k", body.top_k, u64::from(TOP_K_DEFAULT), u64::from(TOP_K_MAX))?
+                .try_into()
+                .unwrap_or(TOP_K_MAX),
+            profile: profile(body.profile.as_deref())?,
+            relevance,
+            weights: body.weights.map(weights).transpose()?,
+            filter: filter(body.kinds.map(|kinds| kinds.0), body.filter)?,
+            now_us: body.situation.and_then(|situation| situation.now).map(|time| time.0),
+            min_score: body.min_score.map(min_score).transpose()?,
+            explain: body.explain.unwrap_or(false),
+            include_deprecated: body.include_deprecated.unwrap_or(false),
+            consistency: body.consistency,
+            token: body.token,
+            deadline: match body.deadline_ms {
+                None => None,
+                asked => Some(Duration::from_millis(within("deadline_ms", asked, 1, DEADLINE_MS_MAX)?)),
+            },
+        })
+    }
+}
+
+fn refuse_unsupported(body: &RecallBody) -> Result<()> {
+    let situation = body.situation.as_ref();
+    let asked = [
+        ("collections", body.collections.as_ref().is_some_and(|names| !names.0.is_empty())),
+        ("diversity", body.diversity.is_some_and(|diversity| diversity != 0.0)),
+        ("intent", body.intent.is_some()),
+        ("as_of", body.as_of.is_some()),
+        ("conflicts", body.conflicts.is_some()),
+        ("max_staleness_ms", body.max_staleness_ms.is_some()),
+        ("situation.device", situation.is_some_and(|situation| situation.device.is_some())),
+        ("situation.place", situation.is_some_and(|situation| situation.place.is_some())),
+        ("situation.time_of_day", situation.is_some_and(|situation| situation.time_of_day.is_some())),
+    ];
+    match asked.into_iter().find(|(_, asked)| *asked) {
+        Some((field, _)) => Err(Error::invalid(field, format!("{field} is not supported yet; leave it out"))),
+        None => Ok(()),
+    }
+}
+
+fn check_text(text: String) -> Result<String> {
+    if text.trim().is_empty() {
+        return Err(Error::invalid(
+            "query",
+            "query is empty; give a text, or leave it out and give embedding",
+        ));
+    }
+    if text.len() > QUERY_BYTES_MAX {
+        let detail = format!("query has {} bytes; the limit is {QUERY_BYTES_MAX}; shorten it", text.len());
+        return Err(Error::too_large("query", detail));
+    }
+    Ok(text)
+}
+
+fn within(field: &str, value: Option<u64>, default: u64, max: u64) -> Result<u64> {
+    match value.unwrap_or(default) {
+        value if (1..=max).contains(&value) => Ok(value),
+        value => Err(Error::invalid(field, format!("{field} is {value}; give 1 to {max}"))),
+    }
+}
+
+fn profile(name: Option<&str>) -> Result<Profile> {
+    let Some(name) = name else { return Ok(Profile::default()) };
+    Profile::from_name(name).ok_or_else(|| {
+        let known = Profile::ALL.map(Profile::name).join(", ");
+        Error::invalid("profile", format!("there is no such profile; use one of {known}"))
+    })
+}
+
+fn relevance(name: Option<&str>) -> Result<v1::Relevance> {
+    match name {
+        None | Some("fused") => Ok(v1::Relevance::Fused),
+        Some("vector") => Ok(v1::Relevance::Vector),
+        Some("keyword") => Ok(v1::Relevance::Keyword),
+        Some(_) => Err(Error::invalid("relevance", "relevance must be fused, vector or keyword")),
+    }
+}
+
+fn weights(body: WeightsBody) -> Result<v1::Weights> {
+    let checked = Weights::new(body.relevance, body.recency, body.importance, body.frequency);
+    let weights = checked.map_err(|error| match error {
+        WeightsError::OutOfRange { part, .. } => Error::invalid(format!("weights.{part}"), error.to_string()),
+        WeightsError::Sum(_) => {
+            Error::invalid("weights", format!("{error}; a weight that is left out counts as 0"))
+        }
+    })?;
+    // All are within 0..=1.
+    #[allow(clippy::cast_possible_truncation)]
+    let [relevance, recency, importance, frequency] =
+        [weights.s, weights.r, weights.i, weights.f].map(|w| w as f32);
+    Ok(v1::Weights { relevance, recency, importance, frequency })
+}
+
+fn min_score(value: f64) -> Result<f32> {
+    // Scores lie in 0..=1, and boosts add or take at most .2.
+    if !(-0.2..=1.2).contains(&value) {
+        return Err(Error::invalid(
+            "min_score",
+            format!("min_score is {value}; scores lie between -0.2 and 1.2"),
+        ));
+    }
+    #[allow(clippy::cast_possible_truncation)]
+    Ok(value as f32)
+}
+
+fn filter(kinds: Option<Vec<String>>, filter: Option<Value>) -> Result<String> {
+    let mut all = Vec::new();
+    if let Some(filter) = filter {
+        all.push(filters::parse(filter)?);
+    }
+    if let Some(kinds) = kinds {
+        if kinds.is_empty() {
+            return Err(Error::invalid(
+                "kinds",
+                "kinds is empty, which no memory fits; leave it out for all kinds",
+            ));
+        }
+        for (at, kind) in kinds.iter().enumerate() {
+            filters::check_value("kind", kind).map_err(|error| error.at(format!("kinds[{at}]")))?;
+        }
+        all.push(json!({"kind": {"$in": kinds}}));
+    }
+    filters::all(all)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(body: Value) -> Result<Query> {
+        Query::read(body.to_string().as_bytes())
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let query = read(json!({"query": "我不吃辣"})).unwrap();
+        assert_eq!((query.top_k, query.profile), (10, Profile::Ebbinghaus));
+        assert_eq!(query.relevance, v1::Relevance::Fused);
+        assert!(query.filter.is_empty() && query.weights.is_none() && query.deadline.is_none());
+        assert!(read(json!({"query": "q", "require_all": true, "collections": [], "diversity": 0})).is_ok());
+    }
+
+    #[test]
+    fn every_field_is_checked_and_named() {
+        for (body, field) in [
+            (json!({}), "query"),
+            (json!({"query": " "}), "query"),
+            (json!({"query": "x".repeat(16 * 1024 + 1)}), "query"),
+            (json!({"query": "q", "top_k": 0}), "top_k"),
+            (json!({"query": "q", "top_k": 1_000_000_000}), "top_k"),
+            (json!({"query": "q", "top_k": -1}), "top_k"),
+            (json!({"query": "q", "top_k": "ten"}), "top_k"),
+            (json!({"query": "q", "profile": "best"}), "profile"),
+            (json!({"query": "q", "relevance": "bm25"}), "relevance"),
+            (json!({"embedding": [1], "relevance": "keyword"}), "relevance"),
+            (json!({"query": "q", "weights": {"relevance": 0.5}}), "weights"),
+            (json!({"query": "q", "weights": {"relevance": 2, "recency": -1}}), "weights.relevance"),
+            (json!({"query": "q", "weights": {"s": 1}}), "weights.s"),
+            (json!({"query": "q", "kinds": ["semantic", "x"]}), "kinds[1]"),
+            (json!({"query": "q", "kinds": []}), "kinds"),
+            (json!({"query": "q", "filter": {"colour": 1}}), "filter.colour"),
+            (json!({"query": "q", "min_score": 7}), "min_score"),
+            (json!({"query": "q", "deadline_ms": 0}), "deadline_ms"),
+            (json!({"query": "q", "deadline_ms": 60_001}), "deadline_ms"),
+            (json!({"query": "q", "consistency": "eventual"}), "consistency"),
+            (json!({"query": "q", "situation": {"now": "today"}}), "situation.now"),
+            (json!({"query": "q", "situation": {"device": "mobile"}}), "situation.device"),
+            (json!({"query": "q", "collections": ["products"]}), "collections"),
+            (json!({"query": "q", "as_of": {}}), "as_of"),
+            (json!({"query": "q", "intent": "auto"}), "intent"),
+            (json!({"query": "q", "diversity": 0.5}), "diversity"),
+            (json!({"query": "q", "embedding": [0.0]}), "embedding"),
+            (json!({"query": "q", "embedding_model": "m"}), "embedding_model"),
+            (json!({"query": "q", "user": "bob"}), "user"),
+        ] {
+            let short: String = body.to_string().chars().take(80).collect();
+            let error = read(body).err().unwrap();
+            assert_eq!(error.field.as_deref(), Some(field), "{short}: {}", error.detail);
+        }
+    }
+
+    #[test]
+    fn kinds_and_filter_hold_together() {
+        let query = read(json!({"query": "q", "kinds": ["semantic"], "filter": {"session": "s"}})).unwrap();
+        assert_eq!(query.filter, r#"{"kind":{"$in":["semantic"]},"session":"s"}"#);
+    }
+}
