@@ -1,0 +1,41 @@
+# `make demo` and `make test` set up whatever they need. One cargo profile serves run, demo and
+# test, so that nothing is built twice; only `make bench` and the image use the release profile.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+BIN := target/debug/holdfast
+
+.PHONY: help setup build run demo test lint fmt bench model
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1|/' | column -t -s '|'
+
+setup: model ## Fetch what the build and the tests need (once)
+	@scripts/setup.sh
+
+model:
+	@scripts/fetch-model.sh || echo "no embedding model: recall will work by keywords alone" >&2
+
+build: ## Build the program
+	$(CARGO) build --locked --package holdfast
+
+run: setup build ## Start a three-node cluster on loopback
+	$(BIN) dev
+
+demo: setup build ## Start a cluster, import a conversation, ask five questions, stop a node, ask again
+	scripts/demo.sh $(BIN)
+
+lint: ## Check formatting, lints, licences and layering; change nothing
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
+	scripts/check-licences.sh
+
+fmt: ## Fix formatting
+	$(CARGO) fmt --all
+
+test: setup lint ## Run every test
+	scripts/test.sh
+
+bench: setup ## Run the benchmarks (release build)
+	$(CARGO) bench --locked --workspace

@@ -1,0 +1,140 @@
+//! `holdfast dev`: the embedded default. The same nodes and router as in production, in one
+//! process on loopback.
+
+mod cluster;
+mod data;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use cluster::{Nodes, TENANT};
+use data::{Cluster, DataDir};
+use holdfast_core::access::Rights;
+use holdfast_models::{Embedder, default_model_dir, open_builtin};
+use holdfast_router::{Router, RouterConfig};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Shards of a development cluster.
+const SHARDS: u16 = 8;
+/// Most nodes: they share this machine.
+const NODES_MAX: u64 = 7;
+
+/// Arguments of `holdfast dev`.
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// Folder for the data, which survives restarts
+    #[arg(long, default_value = "data/dev", value_name = "DIR")]
+    data: PathBuf,
+    /// Number of nodes: 1, 3, 5 or 7; fixed at the first start in a folder
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    nodes: u64,
+    /// Address for clients
+    #[arg(long, default_value = "127.0.0.1:7700", value_name = "ADDR")]
+    http: SocketAddr,
+    /// Address for operators: metrics and administration
+    #[arg(long, default_value = "127.0.0.1:7701", value_name = "ADDR")]
+    admin: SocketAddr,
+    /// The first API key, as hf_<id>_<64 hex digits>; one is made where none is given
+    #[arg(long, value_name = "KEY", env = "HOLDFAST_DEV_KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// Keep the data in a temporary folder that is removed at the end
+    #[arg(long, conflicts_with = "data")]
+    ephemeral: bool,
+}
+
+/// Runs until SIGINT or SIGTERM.
+pub(crate) async fn run(args: DevArgs) -> Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let temporary = args.ephemeral.then(|| tempfile::Builder::new().prefix("holdfast-dev-").tempdir()).transpose()?;
+    let path = temporary.as_ref().map_or(args.data.as_path(), |dir| dir.path());
+    let dirs = Arc::new(DataDir::take(path)?);
+    let cluster = the_cluster(&dirs, &args)?;
+    let embedder = tokio::task::spawn_blocking(open_embedder).await??;
+    let key_row = holdfast_router::api_key_row(&cluster.key, TENANT, None, Rights::ALL, "first key of holdfast dev", None)?;
+
+    let nodes = Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row).await?;
+    let mut config = RouterConfig::new(args.http, args.admin, nodes.members().to_vec());
+    config.dev = Some(nodes.clone());
+    let router = match Router::bind(config, embedder.clone()).await {
+        Ok(router) => router,
+        Err(error) => {
+            nodes.stop_all().await;
+            return Err(error).context("the router does not start; are the addresses free? see --http and --admin");
+        }
+    };
+    let where_data = if args.ephemeral { "a temporary folder".into() } else { path.display().to_string() };
+    print_banner(&router, &cluster, embedder.as_deref(), &where_data);
+    let shutdown = async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    let served = router.serve(shutdown).await;
+    nodes.stop_all().await;
+    if let Some(dir) = temporary {
+        dir.close().context("the temporary folder cannot be removed")?;
+    }
+    Ok(served?)
+}
+
+/// What the folder holds, or a new cluster in it.
+fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
+    if let Some(cluster) = dirs.cluster()? {
+        if args.key.as_ref().is_some_and(|key| *key != cluster.key) {
+            bail!("this folder has another first key; make new keys with POST /admin/v1/keys, or use a new folder");
+        }
+        if args.nodes != 3 && args.nodes != cluster.nodes {
+            bail!("this folder holds a cluster of {} nodes; their number is fixed at the first start", cluster.nodes);
+        }
+        return Ok(cluster);
+    }
+    if args.nodes == 0 || args.nodes > NODES_MAX || args.nodes % 2 == 0 {
+        bail!("--nodes takes 1, 3, 5 or 7: an even number of replicas tolerates no more failures than one less");
+    }
+    let key = match &args.key {
+        Some(key) => key.clone(),
+        None => holdfast_router::new_api_key(TENANT, None, Rights::ALL, "first key of holdfast dev", None).0,
+    };
+    let cluster = Cluster {
+        cluster_id: format!("{:032x}", rand::random::<u128>()),
+        nodes: args.nodes,
+        shards: SHARDS,
+        key,
+    };
+    dirs.found(&cluster)?;
+    Ok(cluster)
+}
+
+/// The built-in model, if its weights are on this machine. A damaged file is an error: running
+/// without meaning, unasked, would be a silent loss.
+fn open_embedder() -> Result<Option<Arc<dyn Embedder>>> {
+    let folder = default_model_dir()?;
+    open_builtin(&folder).with_context(|| format!("the embedding model in {} cannot be used", folder.display()))
+}
+
+fn print_banner(router: &Router, cluster: &Cluster, embedder: Option<&dyn Embedder>, data: &str) {
+    let (http, admin) = (router.http_addr(), router.admin_addr());
+    let key = &cluster.key;
+    let model = embedder.map_or_else(
+        || "absent: recall works by keywords alone (run scripts/fetch-model.sh and start again)".to_owned(),
+        |embedder| format!("{}, {} dimensions", embedder.model_id(), embedder.dims()),
+    );
+    println!(
+        "Holdfast development cluster: {} nodes, {} shards, one router, in this process\n  \
+         data       {data}\n  \
+         embedder   {model}\n  \
+         clients    http://{http}   (REST; /healthz, /readyz)\n  \
+         operators  http://{admin}   (/metrics, /admin/v1)\n\n\
+         Try it:\n  \
+         curl -s http://{http}/v1/users/ann/memories -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d '{{\"memories\":[{{\"content\":\"I am allergic to peanuts.\"}},{{\"content\":\"我不吃辣\"}}]}}'\n  \
+         curl -s http://{http}/v1/users/ann/recall -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d '{{\"query\":\"What can the user not eat?\",\"top_k\":3}}'\n  \
+         curl -s http://{http}/v1/users/ann/memories -H 'Authorization: Bearer {key}'\n\n\
+         Stop with Ctrl-C.\n\
+         ready http://{http} key={key}",
+        cluster.nodes, cluster.shards,
+    );
+}

@@ -1,0 +1,74 @@
+//! One node of three may stop.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{Model, Server, scratch};
+use reqwest::StatusCode;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// Longest time without a successful write after a leader is gone.
+const OUTAGE_MAX: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_one_node_may_stop() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let (api, admin) = (server.api(), server.admin_api());
+    // Many users, so that every shard and hence every leader is written to.
+    let users: Vec<String> = (0..24).map(|n| format!("user-{n}")).collect();
+    for user in &users {
+        api.add(user, &["The bicycle is green.", "我住在柏林"]).await;
+    }
+    for node in 1..=3 {
+        let (status, answer) = admin.post(&format!("/admin/v1/nodes/{node}:stop"), &json!({})).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        let stopped = Instant::now();
+        for user in &users {
+            // The router retries inside one request; what is measured is what a client waits.
+            let begin = Instant::now();
+            api.add(user, &[&format!("written while node {node} is down")]).await;
+            assert!(begin.elapsed() < OUTAGE_MAX, "a write took {:?}", begin.elapsed());
+            let texts = api.recall(user, &json!({ "query": "bicycle colour", "top_k": 3 })).await;
+            assert!(texts.contains(&"The bicycle is green.".to_owned()), "{texts:?}");
+        }
+        println!("node {node} down: {} writes and recalls in {:?}", users.len(), stopped.elapsed());
+        let (status, answer) = admin.post(&format!("/admin/v1/nodes/{node}:start"), &json!({})).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        // The node catches up before the next one goes: only then is a majority sure to hold all.
+        admin.replicas_agree().await;
+    }
+    for user in &users {
+        assert_eq!(api.list(user).await.len(), 5);
+    }
+    let (status, _) = admin.post("/admin/v1/nodes/9:stop", &json!({})).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_majority_nothing_is_acknowledged_and_nothing_is_lost() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let (api, admin) = (server.api(), server.admin_api());
+    api.add("ann", &["before"]).await;
+    for node in [1, 2] {
+        admin.post(&format!("/admin/v1/nodes/{node}:stop"), &json!({})).await;
+    }
+    let body = json!({ "memories": [{ "content": "during" }] });
+    let request = api.request(reqwest::Method::POST, "/v1/users/ann/memories").header("Idempotency-Key", "during");
+    let (status, answer) = api.send(request.json(&body)).await.unwrap();
+    assert!(status.is_server_error(), "{status} {answer}");
+    let code = answer["code"].as_str().unwrap();
+    assert!(["unavailable", "unknown_outcome", "deadline_exceeded"].contains(&code), "{answer}");
+    for node in [1, 2] {
+        admin.post(&format!("/admin/v1/nodes/{node}:start"), &json!({})).await;
+    }
+    let request = api.request(reqwest::Method::POST, "/v1/users/ann/memories").header("Idempotency-Key", "during");
+    let (status, answer) = api.send(request.json(&body)).await.unwrap();
+    assert_eq!(status, StatusCode::CREATED, "{answer}");
+    let texts: Vec<String> =
+        api.list("ann").await.iter().map(|memory| memory["content"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(texts, ["before", "during"]);
+    admin.replicas_agree().await;
+}

@@ -1,0 +1,364 @@
+use crate::index::Spaces;
+use crate::raft::{GroupId, GroupSpec, NodeId, OpenError as RaftOpenError, RaftNode, RaftNodeConfig};
+use crate::raft::{ProposeError, StaticAddresses, SystemClock};
+use crate::service::{NodeService, Replica};
+use crate::shard::{BootId, OpenError, ShardState};
+use crate::sweeper;
+use holdfast_core::codec::Stored;
+use holdfast_core::command::{Command, MetaCommand};
+use holdfast_core::outcome::Outcome;
+use holdfast_core::space::{SHARDS_MAX, Shard};
+use holdfast_proto::{MESSAGE_BYTES_MAX, v1};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+
+/// How a node runs.
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// The node's id, unique in the cluster and never reused.
+    pub node_id: NodeId,
+    /// The id that the cluster was given at its start.
+    pub cluster_id: String,
+    /// Where the node keeps its data; made if it is missing.
+    pub dir: PathBuf,
+    /// Id and address (`host:port`) of every node, this one included.
+    pub members: Vec<(NodeId, String)>,
+    /// Number of shards, 1 to 256; fixed at the cluster's start.
+    pub shards: u16,
+    /// Memory for the page caches of all states together, in bytes.
+    pub state_cache_bytes: u64,
+    /// Memory for the images of active spaces, in bytes.
+    pub spaces_bytes: usize,
+    /// Time between two heartbeats of a leader.
+    pub heartbeat: Duration,
+    /// Threads that search; 0 for one a core.
+    pub search_threads: usize,
+}
+
+impl NodeConfig {
+    /// The defaults: 128 MiB of page cache, 512 MiB of images, a heartbeat of 250 ms.
+    pub fn new(
+        node_id: NodeId,
+        cluster_id: &str,
+        dir: &Path,
+        members: Vec<(NodeId, String)>,
+        shards: u16,
+    ) -> Self {
+        Self {
+            node_id,
+            cluster_id: cluster_id.to_owned(),
+            dir: dir.to_owned(),
+            members,
+            shards,
+            state_cache_bytes: 128 << 20,
+            spaces_bytes: 512 << 20,
+            heartbeat: Duration::from_millis(250),
+            search_threads: 0,
+        }
+    }
+}
+
+/// Whose directory it is; written once, checked at every start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The node's id.
+    pub node_id: NodeId,
+    /// The cluster that it belongs to.
+    pub cluster_id: String,
+    /// Number of shards of the cluster.
+    pub shards: u16,
+}
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting is wrong.
+    #[error("{0}")]
+    Config(String),
+    /// The directory belongs to another node or cluster.
+    #[error("{path} belongs to {found:?}, not to {expected:?}; give each node its own directory")]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        found: Box<Identity>,
+        /// Who wanted it.
+        expected: Box<Identity>,
+    },
+    /// A file cannot be read or written.
+    #[error("{path}: {error}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A state cannot be opened.
+    #[error(transparent)]
+    State(#[from] OpenError),
+    /// The log or a group cannot be opened.
+    #[error(transparent)]
+    Raft(#[from] RaftOpenError),
+}
+
+/// Why a cluster is not initialised.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// A group did not take its first members.
+    #[error("group {group}: {error}")]
+    Group {
+        /// Which.
+        group: GroupId,
+        /// What it said.
+        error: crate::raft::InitializeError,
+    },
+    /// The meta group did not take the first rows.
+    #[error("the cluster could not be named: {0}")]
+    Propose(ProposeError),
+    /// The meta group refused the first rows.
+    #[error(transparent)]
+    Refused(holdfast_core::Error),
+    /// The answer of the meta group makes no sense.
+    #[error("the meta group answered {0}")]
+    Answer(String),
+}
+
+/// A running node.
+pub struct Node {
+    raft: Arc<RaftNode>,
+    replicas: BTreeMap<GroupId, Replica>,
+    members: Vec<NodeId>,
+    stop: CancellationToken,
+    server: JoinHandle<Result<(), tonic::transport::Error>>,
+    sweeper: JoinHandle<()>,
+}
+
+impl Node {
+    /// Opens the data in `config.dir`, applies what the log holds beyond it, and serves on `listener`.
+    ///
+    /// # Errors
+    /// [`StartError`] says what is wrong; nothing runs then.
+    pub async fn start(config: NodeConfig, listener: TcpListener) -> Result<Self, StartError> {
+        check(&config)?;
+        let identity = Identity {
+            node_id: config.node_id,
+            cluster_id: config.cluster_id.clone(),
+            shards: config.shards,
+        };
+        claim(&config.dir, &identity)?;
+        let states = open_states(&config).await?;
+        let specs = states.iter().map(|(id, state)| GroupSpec {
+            id: *id,
+            replicas: config.members.iter().map(|(node, _)| *node).collect(),
+            applier: Arc::clone(state) as _,
+        });
+        let mut raft_config =
+            RaftNodeConfig::new(config.node_id, config.cluster_id.clone(), config.dir.join("raft"));
+        raft_config.heartbeat = config.heartbeat;
+        let addresses = Arc::new(StaticAddresses::new(config.members.clone()));
+        let raft = RaftNode::open(raft_config, specs.collect(), addresses, Arc::new(SystemClock)).await?;
+        let raft = Arc::new(raft);
+        let replicas = replicas(&raft, states)?;
+
+        let members =
+            config.members.iter().map(|(id, address)| v1::Member { id: *id, address: address.clone() });
+        let search_threads = match config.search_threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let service = NodeService::new(
+            config.cluster_id.clone(),
+            config.shards,
+            members.collect(),
+            replicas.clone(),
+            search_threads,
+        );
+        let stop = CancellationToken::new();
+        let server = serve(&raft, service, listener, stop.clone());
+        let sweeper = tokio::spawn(sweeper::run(replicas.clone(), stop.clone()));
+        let members = config.members.iter().map(|(id, _)| *id).collect();
+        Ok(Self { raft, replicas, members, stop, server, sweeper })
+    }
+
+    /// This node's id.
+    pub fn id(&self) -> NodeId {
+        self.raft.node_id()
+    }
+
+    /// Gives every group its first members. To be called on one node at the cluster's start;
+    /// calling again does nothing.
+    ///
+    /// # Errors
+    /// [`InitError::Group`] names the group that refused.
+    pub async fn form_groups(&self) -> Result<(), InitError> {
+        for group in self.replicas.keys().copied() {
+            let formed = self.raft.initialize(group, &self.members).await;
+            formed.map_err(|error| InitError::Group { group, error })?;
+        }
+        Ok(())
+    }
+
+    /// Proposes the first rows of the cluster if this node leads the meta group. `Ok(false)`: it
+    /// does not lead; ask another node. Happens once: a second time is
+    /// [`holdfast_core::ErrorCode::AlreadyExists`].
+    ///
+    /// # Errors
+    /// [`InitError`] if the proposal failed or was refused.
+    pub async fn name_cluster(&self, command: MetaCommand, timeout: Duration) -> Result<bool, InitError> {
+        let Some(meta) = self.replicas.get(&GroupId::from(Shard::META.0)) else { return Ok(false) };
+        let command = Command::Meta(Box::new(command));
+        let bytes = command.encode().map_err(|error| InitError::Answer(error.to_string()))?;
+        let proposed = match meta.group.propose(bytes.into(), Instant::now() + timeout).await {
+            Ok(proposed) => proposed,
+            Err(ProposeError::NotLeader { .. }) => return Ok(false),
+            Err(error) => return Err(InitError::Propose(error)),
+        };
+        match Outcome::decode(&proposed.outcome) {
+            Ok(Outcome::Done) => Ok(true),
+            Ok(Outcome::Failed(error)) => Err(InitError::Refused(error)),
+            Ok(other) => Err(InitError::Answer(format!("{other:?}"))),
+            Err(error) => Err(InitError::Answer(error.to_string())),
+        }
+    }
+
+    /// Waits until every group has a leader that this node knows; false at the deadline.
+    pub async fn wait_for_leaders(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        for replica in self.replicas.values() {
+            let mut watch = replica.group.watch();
+            while watch.leader().is_none() {
+                match tokio::time::timeout_at(deadline.into(), watch.changed()).await {
+                    Ok(true) => {}
+                    Ok(false) | Err(_) => return false,
+                }
+            }
+        }
+        true
+    }
+
+    /// Stops serving, finishes what is in flight, and leaves the states in order.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.sweeper.await {
+            tracing::error!(%error, "the sweeper ended badly");
+        }
+        self.raft.shutdown().await;
+        match self.server.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the server ended badly"),
+            Err(error) => tracing::error!(%error, "the server ended badly"),
+        }
+        let states: Vec<_> = self.replicas.values().map(|replica| Arc::clone(&replica.state)).collect();
+        let close = tokio::task::spawn_blocking(move || {
+            for state in states {
+                if let Err(error) = state.close() {
+                    tracing::error!(%error, "a state was not left in order; it may be rebuilt at the next start");
+                }
+            }
+        });
+        if let Err(error) = close.await {
+            tracing::error!(%error, "the states were not left in order; they may be rebuilt at the next start");
+        }
+    }
+}
+
+fn check(config: &NodeConfig) -> Result<(), StartError> {
+    let refuse = |detail: &str| Err(StartError::Config(detail.into()));
+    if config.shards == 0 || config.shards > SHARDS_MAX {
+        return refuse("a cluster has 1 to 256 shards");
+    }
+    if !config.members.iter().any(|(id, _)| *id == config.node_id) {
+        return refuse("the members do not name this node");
+    }
+    Ok(())
+}
+
+/// Checks whose directory it is, or makes it this node's.
+fn claim(dir: &Path, identity: &Identity) -> Result<(), StartError> {
+    let path = dir.join("identity.json");
+    let io_error = |error: io::Error| StartError::Io { path: path.clone(), error };
+    fs::create_dir_all(dir).map_err(io_error)?;
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let found: Identity = serde_json::from_slice(&bytes).map_err(|error| io_error(error.into()))?;
+            if found == *identity {
+                return Ok(());
+            }
+            let (found, expected) = (Box::new(found), Box::new(identity.clone()));
+            Err(StartError::Foreign { path: dir.to_owned(), found, expected })
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let temp = dir.join("identity.json.tmp");
+            let write = || -> io::Result<()> {
+                let mut file = File::create(&temp)?;
+                file.write_all(&serde_json::to_vec_pretty(identity)?)?;
+                file.sync_all()?;
+                fs::rename(&temp, &path)?;
+                File::open(dir)?.sync_all()
+            };
+            write().map_err(io_error)
+        }
+        Err(error) => Err(io_error(error)),
+    }
+}
+
+/// Opens the states of all groups; the blocking work runs beside the runtime.
+async fn open_states(config: &NodeConfig) -> Result<BTreeMap<GroupId, Arc<ShardState>>, StartError> {
+    let (dir, shards) = (config.dir.join("shards"), config.shards);
+    let share = config.state_cache_bytes / (u64::from(shards) + 1);
+    let spaces = Arc::new(Spaces::new(config.spaces_bytes));
+    let open = tokio::task::spawn_blocking(move || {
+        let boot = BootId::current()
+            .map_err(|error| StartError::Io { path: "/proc/sys/kernel/random/boot_id".into(), error })?;
+        let mut states = BTreeMap::new();
+        for group in 0..=GroupId::from(shards) {
+            let state =
+                ShardState::open(group, &dir.join(group.to_string()), &boot, share, Arc::clone(&spaces))?;
+            states.insert(group, Arc::new(state));
+        }
+        Ok(states)
+    });
+    open.await.map_err(|error| StartError::Config(format!("opening the states: {error}")))?
+}
+
+fn replicas(
+    raft: &RaftNode,
+    states: BTreeMap<GroupId, Arc<ShardState>>,
+) -> Result<BTreeMap<GroupId, Replica>, StartError> {
+    let with_group = |(id, state)| match raft.group(id) {
+        Some(group) => Ok((id, Replica { group: group.clone(), state })),
+        None => Err(StartError::Config(format!("group {id} did not start"))),
+    };
+    states.into_iter().map(with_group).collect()
+}
+
+fn serve(
+    raft: &RaftNode,
+    service: NodeService,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> JoinHandle<Result<(), tonic::transport::Error>> {
+    let node = v1::node_server::NodeServer::new(service)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let raft = raft.service().into_server();
+    let server = tonic::transport::Server::builder().tcp_nodelay(true).add_service(node).add_service(raft);
+    // Connections that peers and routers keep open must not hold up the stop: nothing that they
+    // could still send would be answered.
+    let serving = server.serve_with_incoming(TcpListenerStream::new(listener));
+    tokio::spawn(async move {
+        tokio::select! {
+            ended = serving => ended,
+            () = stop.cancelled() => Ok(()),
+        }
+    })
+}

@@ -1,0 +1,192 @@
+//! What routers ask of this node: the gRPC service over groups, states and images.
+//!
+//! Every call names an access that a router's authentication made; it is checked again here, so
+//! that a router's mistake cannot cross the wall between two tenants.
+
+mod meta;
+mod reads;
+mod recall;
+mod refusals;
+mod write;
+
+use crate::raft::{Group, GroupId};
+use crate::shard::ShardState;
+use holdfast_core::access::{Access, Rights};
+use holdfast_core::space::{Shard, SpaceKey};
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::{Refused, v1};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status};
+
+/// The life of a shard that tokens name. There are no restores and no slot moves yet, which are
+/// what starts another one.
+pub const INCARNATION: u32 = 1;
+
+/// Longest time that one call may ask for.
+const DEADLINE_MAX: Duration = Duration::from_secs(60);
+/// Reads that wait for a thread of the search pool, beyond those that run.
+const SEARCHES_WAITING_MAX: usize = 1024;
+
+/// One Raft group of this node with its state.
+#[derive(Clone)]
+pub(crate) struct Replica {
+    pub(crate) group: Group,
+    pub(crate) state: Arc<ShardState>,
+}
+
+/// The service. Cheap to clone.
+#[derive(Clone)]
+pub struct NodeService {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    cluster_id: String,
+    shards: u16,
+    members: Vec<v1::Member>,
+    replicas: BTreeMap<GroupId, Replica>,
+    searches: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+}
+
+impl NodeService {
+    /// The service of a node that runs `replicas`: group 0 and one group for each of `shards`.
+    pub(crate) fn new(
+        cluster_id: String,
+        shards: u16,
+        members: Vec<v1::Member>,
+        replicas: BTreeMap<GroupId, Replica>,
+        search_threads: usize,
+    ) -> Self {
+        let inner = Inner {
+            cluster_id,
+            shards,
+            members,
+            replicas,
+            searches: Arc::new(Semaphore::new(search_threads.max(1))),
+            waiting: Arc::new(Semaphore::new(SEARCHES_WAITING_MAX)),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    fn replica(&self, group: GroupId) -> Result<&Replica, Refused> {
+        self.inner.replicas.get(&group).ok_or_else(|| refusals::no_such_group(group))
+    }
+
+    /// The group that a partition of a space belongs to.
+    fn group_of(&self, space: &SpaceKey) -> GroupId {
+        GroupId::from(space.slot().initial_shard(self.inner.shards).0)
+    }
+
+    /// Checks who asks for what, and finds the replica.
+    fn enter(
+        &self,
+        access: Option<v1::Access>,
+        space: Option<v1::Space>,
+        needed: Rights,
+    ) -> Result<(SpaceKey, GroupId, &Replica), Refused> {
+        let access = known_access(access)?;
+        let space = space.ok_or_else(|| Error::invalid("space", "the call names no space"))?;
+        let space = SpaceKey::try_from(space)?;
+        access.check(&space, needed)?;
+        let group = self.group_of(&space);
+        Ok((space, group, self.replica(group)?))
+    }
+
+    /// Runs a search or another read that may take long on the search pool, whose queue is bounded.
+    async fn on_search_pool<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+    ) -> Result<T, Refused> {
+        let inner = &self.inner;
+        let Ok(_waiting) = inner.waiting.clone().try_acquire_owned() else {
+            return Err(refusals::overloaded("too many reads wait on this node"));
+        };
+        let turn = tokio::time::timeout_at(deadline.into(), inner.searches.clone().acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(refusals::too_late("waiting for a thread")) };
+        let run = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        match tokio::time::timeout_at(deadline.into(), run).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => Err(refusals::internal(&error)),
+            Err(_) => Err(refusals::too_late("reading")),
+        }
+    }
+}
+
+fn known_access(access: Option<v1::Access>) -> Result<Access, Refused> {
+    let access = access.ok_or_else(|| Error::new(ErrorCode::Unauthenticated, "the call names no access"))?;
+    Ok(Access::try_from(access)?)
+}
+
+fn deadline(ms: u32) -> Instant {
+    Instant::now() + Duration::from_millis(u64::from(ms)).min(DEADLINE_MAX)
+}
+
+fn seen(group: GroupId, state: &ShardState) -> v1::Seen {
+    v1::Seen { shard: group, incarnation: INCARNATION, index: state.visible().unwrap_or(0) }
+}
+
+fn shard(group: GroupId) -> Result<Shard, Refused> {
+    u16::try_from(group).map(Shard).map_err(|_| refusals::no_such_group(group))
+}
+
+fn answer<T>(result: Result<T, Refused>) -> Result<Response<T>, Status> {
+    result.map(Response::new).map_err(Status::from)
+}
+
+#[tonic::async_trait]
+impl v1::node_server::Node for NodeService {
+    async fn write(&self, request: Request<v1::WriteRequest>) -> Result<Response<v1::WriteResponse>, Status> {
+        answer(self.propose(request.into_inner()).await)
+    }
+
+    async fn get(&self, request: Request<v1::GetRequest>) -> Result<Response<v1::GetResponse>, Status> {
+        answer(self.read_one(request.into_inner()).await)
+    }
+
+    async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
+        answer(self.read_page(request.into_inner()).await)
+    }
+
+    async fn history(
+        &self,
+        request: Request<v1::HistoryRequest>,
+    ) -> Result<Response<v1::HistoryResponse>, Status> {
+        answer(self.read_history(request.into_inner()).await)
+    }
+
+    async fn recall(
+        &self,
+        request: Request<v1::RecallRequest>,
+    ) -> Result<Response<v1::RecallResponse>, Status> {
+        answer(self.search(request.into_inner()).await)
+    }
+
+    async fn read_meta(
+        &self,
+        request: Request<v1::ReadMetaRequest>,
+    ) -> Result<Response<v1::ReadMetaResponse>, Status> {
+        answer(self.read_meta_rows(request.into_inner()).await)
+    }
+
+    async fn topology(
+        &self,
+        _request: Request<v1::TopologyRequest>,
+    ) -> Result<Response<v1::TopologyResponse>, Status> {
+        Ok(Response::new(self.describe()))
+    }
+
+    async fn state_hash(
+        &self,
+        request: Request<v1::StateHashRequest>,
+    ) -> Result<Response<v1::StateHashResponse>, Status> {
+        answer(self.hash_state(request.into_inner()).await)
+    }
+}

@@ -1,0 +1,205 @@
+use super::{INCARNATION, NodeService, Replica, deadline, refusals, seen, shard};
+use crate::raft::GroupId;
+use crate::shard::ShardState;
+use holdfast_core::access::Rights;
+use holdfast_core::codec::Stored;
+use holdfast_core::filter::{Filter, IndexRowView};
+use holdfast_core::keys::{self, Family};
+use holdfast_core::limits::{self, LIST_ITEMS_MAX};
+use holdfast_core::memory::{HistoryRow, IndexRow, MemoryRow, SpaceRow};
+use holdfast_core::space::SpaceKey;
+use holdfast_core::state::{Reader, Row};
+use holdfast_core::token::Seen;
+use holdfast_proto::{Refused, View, memory_from_rows, v1};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Rows that one page of a list looks at; a filter that few rows pass ends a page early.
+const LIST_ROWS_SCANNED_MAX: usize = 20_000;
+/// Rows read from the store in one step.
+const SCAN_STEP: usize = 256;
+/// Versions that a history answers, the newest ones.
+const HISTORY_VERSIONS_MAX: usize = 1_000;
+
+impl NodeService {
+    /// Waits until this replica may answer: as its leader, and not older than what was seen.
+    pub(super) async fn ready(
+        &self,
+        group: GroupId,
+        replica: &Replica,
+        read: Option<v1::Read>,
+    ) -> Result<Instant, Refused> {
+        let read = read.unwrap_or_default();
+        let deadline = deadline(read.deadline_ms);
+        let at_least = read.at_least.map(Seen::try_from).transpose()?;
+        let at_least = at_least.filter(|seen| shard(group).is_ok_and(|shard| seen.shard == shard));
+        // A position of another life of the shard says nothing here; only a quorum can.
+        let foreign = at_least.is_some_and(|seen| seen.incarnation != INCARNATION);
+        if read.consistency() == v1::Consistency::Linearizable || foreign {
+            let point = replica.group.linearizable(deadline).await;
+            wait_visible(&replica.state, point.map_err(|error| refusals::of_read(&error))?, deadline).await?;
+        } else {
+            let session = replica.group.can_serve_session_read();
+            session.map_err(|refused| refusals::of_session_read(&refused))?;
+        }
+        if let Some(seen) = at_least.filter(|_| !foreign) {
+            wait_visible(&replica.state, seen.index, deadline).await?;
+        }
+        Ok(deadline)
+    }
+
+    pub(super) async fn read_one(&self, request: v1::GetRequest) -> Result<v1::GetResponse, Refused> {
+        let (space, group, replica) = self.enter(request.access, request.space, Rights::READ)?;
+        limits::check_id("id", &request.id)?;
+        self.ready(group, replica, request.read).await?;
+        let seen = Some(seen(group, &replica.state));
+        let memory = Rows::open(&replica.state, space)?.memory(&request.id)?;
+        Ok(v1::GetResponse { memory, seen })
+    }
+
+    pub(super) async fn read_page(&self, request: v1::ListRequest) -> Result<v1::ListResponse, Refused> {
+        let (space, group, replica) = self.enter(request.access, request.space, Rights::READ)?;
+        let filter = Filter::parse_text(&request.filter)?;
+        let deadline = self.ready(group, replica, request.read).await?;
+        let seen = Some(seen(group, &replica.state));
+        let state = Arc::clone(&replica.state);
+        let limit = request.limit.clamp(1, LIST_ITEMS_MAX) as usize;
+        self.on_search_pool(deadline, move || {
+            let rows = Rows::open(&state, space)?;
+            let (memories, next_after_seq) = rows.page(&filter, request.after_seq, limit)?;
+            Ok(v1::ListResponse { memories, next_after_seq, seen })
+        })
+        .await
+    }
+
+    pub(super) async fn read_history(
+        &self,
+        request: v1::HistoryRequest,
+    ) -> Result<v1::HistoryResponse, Refused> {
+        let (space, group, replica) = self.enter(request.access, request.space, Rights::READ)?;
+        limits::check_id("id", &request.id)?;
+        let deadline = self.ready(group, replica, request.read).await?;
+        let seen = Some(seen(group, &replica.state));
+        let state = Arc::clone(&replica.state);
+        self.on_search_pool(deadline, move || {
+            let versions = Rows::open(&state, space)?.history(&request.id)?;
+            Ok(v1::HistoryResponse { versions, seen })
+        })
+        .await
+    }
+}
+
+async fn wait_visible(state: &ShardState, index: u64, deadline: Instant) -> Result<(), Refused> {
+    let mut visible = state.watch_visible();
+    let wait = visible.wait_for(|visible| visible.is_some_and(|visible| visible >= index));
+    match tokio::time::timeout_at(deadline.into(), wait).await {
+        Ok(Ok(_)) => Ok(()),
+        _ => Err(refusals::behind("this replica has not applied what the token has seen; ask again")),
+    }
+}
+
+/// The rows of one partition of a space.
+pub(super) struct Rows<'a> {
+    state: &'a ShardState,
+    space: SpaceKey,
+    settings: SpaceRow,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn open(state: &'a ShardState, space: SpaceKey) -> Result<Self, Refused> {
+        let settings = read::<SpaceRow>(state, &keys::space_row::key(&space))?.unwrap_or_default();
+        Ok(Self { state, space, settings })
+    }
+
+    pub(super) fn settings(&self) -> &SpaceRow {
+        &self.settings
+    }
+
+    /// A memory as callers see it.
+    pub(super) fn memory(&self, id: &str) -> Result<Option<v1::Memory>, Refused> {
+        let Some((memory, index)) = self.rows(id)? else { return Ok(None) };
+        Ok(Some(self.show(&memory, &index)))
+    }
+
+    /// Both rows of a memory. sled reads rows one by one: where a change came in between, the
+    /// memory has gone or has new rows, so it is read again.
+    fn rows(&self, id: &str) -> Result<Option<(MemoryRow, IndexRow)>, Refused> {
+        const TRIES: usize = 3;
+        for _ in 0..TRIES {
+            let Some(memory) = read::<MemoryRow>(self.state, &keys::memory::key(&self.space, id))? else {
+                return Ok(None);
+            };
+            if let Some(index) = read(self.state, &keys::index_row::key(&self.space, memory.seq))? {
+                return Ok(Some((memory, index)));
+            }
+        }
+        Err(refusals::corrupted(&format!("memory {id} has no columns")))
+    }
+
+    fn show(&self, memory: &MemoryRow, index: &IndexRow) -> v1::Memory {
+        let model =
+            index.vector.as_ref().and_then(|vector| self.settings.models.get(usize::from(vector.model)));
+        let embedding_model = model.map(|model| model.id.as_str());
+        memory_from_rows(View { space: &self.space, memory, index, embedding_model })
+    }
+
+    /// Memories in record order behind `after_seq`, and where to go on.
+    fn page(
+        &self,
+        filter: &Filter,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<(Vec<v1::Memory>, Option<u64>), Refused> {
+        let prefix = keys::family_prefix(&self.space, Family::IndexRow);
+        let mut last_seq = after_seq;
+        let mut found = Vec::new();
+        for _ in 0..LIST_ROWS_SCANNED_MAX / SCAN_STEP {
+            let after = keys::index_row::key(&self.space, last_seq);
+            let rows = scan(self.state, &prefix, &after, SCAN_STEP)?;
+            let at_end = rows.len() < SCAN_STEP;
+            for (key, value) in rows {
+                last_seq = keys::index_row::seq(&key).unwrap_or(last_seq);
+                let index = IndexRow::decode(&value).map_err(|error| refusals::corrupted(&error))?;
+                if !filter.matches(&IndexRowView::new(&index)) {
+                    continue;
+                }
+                // One that was deleted meanwhile is left out.
+                if let Some(memory) = read(self.state, &keys::memory::key(&self.space, &index.id))? {
+                    found.push(self.show(&memory, &index));
+                }
+                if found.len() == limit {
+                    return Ok((found, Some(last_seq)));
+                }
+            }
+            if at_end {
+                return Ok((found, None));
+            }
+        }
+        Ok((found, Some(last_seq)))
+    }
+
+    /// All versions of a memory, oldest first.
+    fn history(&self, id: &str) -> Result<Vec<v1::Memory>, Refused> {
+        let Some((memory, index)) = self.rows(id)? else { return Ok(Vec::new()) };
+        let prefix = keys::history::prefix(&self.space, id);
+        let oldest = memory.version.saturating_sub(HISTORY_VERSIONS_MAX as u64);
+        let after = keys::history::key(&self.space, id, oldest);
+        let mut versions = Vec::new();
+        for (_, value) in scan(self.state, &prefix, &after, HISTORY_VERSIONS_MAX)? {
+            let row = HistoryRow::decode(&value).map_err(|error| refusals::corrupted(&error))?;
+            let then = IndexRow { importance: row.importance, metadata: row.metadata, ..index.clone() };
+            versions.push(self.show(&row.memory, &then));
+        }
+        versions.push(self.show(&memory, &index));
+        Ok(versions)
+    }
+}
+
+fn read<T: Stored>(state: &ShardState, key: &[u8]) -> Result<Option<T>, Refused> {
+    let value = state.reader().get(key).map_err(|error| refusals::corrupted(&error))?;
+    value.map(|value| T::decode(&value)).transpose().map_err(|error| refusals::corrupted(&error))
+}
+
+fn scan(state: &ShardState, prefix: &[u8], after: &[u8], limit: usize) -> Result<Vec<Row>, Refused> {
+    state.reader().scan(prefix, Some(after), limit).map_err(|error| refusals::corrupted(&error))
+}

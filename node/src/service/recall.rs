@@ -1,0 +1,179 @@
+use super::reads::Rows;
+use super::{NodeService, refusals, seen};
+use crate::index::{Answer, LoadError, Query, RelevanceMode};
+use crate::shard::ShardState;
+use holdfast_core::access::Rights;
+use holdfast_core::apply::last_applied_us;
+use holdfast_core::filter::Filter;
+use holdfast_core::limits::TOP_K_MAX;
+use holdfast_core::memory::SpaceRow;
+use holdfast_core::score::{Prior, Profile, Recipe, Weights};
+use holdfast_core::space::SpaceKey;
+use holdfast_core::text::analyze_query;
+use holdfast_core::{Error, limits};
+use holdfast_proto::{Refused, v1};
+use std::sync::Arc;
+use std::time::Instant;
+
+impl NodeService {
+    pub(super) async fn search(&self, request: v1::RecallRequest) -> Result<v1::RecallResponse, Refused> {
+        let (space, group, replica) =
+            self.enter(request.access.clone(), request.space.clone(), Rights::READ)?;
+        check(&request)?;
+        let filter = Filter::parse_text(&request.filter)?;
+        let deadline = self.ready(group, replica, request.read).await?;
+        // Before the image is fetched, which then holds at least this much.
+        let seen = Some(seen(group, &replica.state));
+        let state = Arc::clone(&replica.state);
+        self.on_search_pool(deadline, move || {
+            let begin = Instant::now();
+            let rows = Rows::open(&state, space.clone())?;
+            let answer = scan(&state, &space, rows.settings(), &request, &filter, deadline)?;
+            let results = show(&rows, &answer)?;
+            Ok(v1::RecallResponse {
+                results,
+                exact: answer.exact,
+                bound_met: answer.bound_met,
+                index: answer.index.to_owned(),
+                scored: answer.scored,
+                search_us: u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX),
+                seen,
+            })
+        })
+        .await
+    }
+}
+
+fn check(request: &v1::RecallRequest) -> Result<(), Error> {
+    if request.top_k == 0 || request.top_k > TOP_K_MAX {
+        return Err(Error::invalid("top_k", format!("top_k is a number from 1 to {TOP_K_MAX}")));
+    }
+    if request.query.len() > limits::QUERY_BYTES_MAX {
+        let max = limits::QUERY_BYTES_MAX;
+        return Err(Error::too_large("query", format!("the query is longer than {max} bytes; shorten it")));
+    }
+    Ok(())
+}
+
+/// Scores the whole space.
+fn scan(
+    state: &ShardState,
+    space: &SpaceKey,
+    settings: &SpaceRow,
+    request: &v1::RecallRequest,
+    filter: &Filter,
+    deadline: Instant,
+) -> Result<Answer, Refused> {
+    let vector_model = model_number(settings, request)?;
+    let terms = analyze_query(&request.query).terms;
+    let log_now_us = last_applied_us(&state.reader()).map_err(|error| refusals::corrupted(&error))?;
+    let relevance = match request.relevance() {
+        v1::Relevance::Fused => RelevanceMode::Fused,
+        v1::Relevance::Vector => RelevanceMode::Vector,
+        v1::Relevance::Keyword => RelevanceMode::Keyword,
+    };
+    let (recipe, prior) = constants(request.relevance_model.as_ref());
+    let query = Query {
+        text: &request.query,
+        terms: &terms,
+        vector: vector_model.map(|_| request.vector.as_slice()),
+        vector_model: vector_model.unwrap_or_default(),
+        relevance,
+        profile: profile(&request.profile)?,
+        weights: request.weights.as_ref().map(weights).transpose()?,
+        recipe,
+        prior,
+        filter: (!filter.is_all()).then_some(filter),
+        now_us: request.now_us,
+        log_now_us: log_now_us.unwrap_or_default(),
+        top_k: request.top_k as usize,
+        min_score: request.min_score.map(f64::from),
+        include_deprecated: request.include_deprecated,
+        explain: request.explain,
+        ..Query::default()
+    };
+    let image = state.spaces().get(space, &state.reader(), deadline).map_err(not_loaded)?;
+    let answer = image.read().search(&query)?;
+    Ok(answer)
+}
+
+/// Which of the space's models the query's vector belongs to; `None` if there is no vector, or one
+/// that the router made by a model that this space does not use.
+fn model_number(settings: &SpaceRow, request: &v1::RecallRequest) -> Result<Option<u8>, Error> {
+    let Some(model) = request.model.as_ref().filter(|_| !request.vector.is_empty()) else { return Ok(None) };
+    // A space without vectors has no model: every row goes without a cosine, whatever the query's.
+    let Some(current) = settings.models.last() else { return Ok(None) };
+    if current.id == model.id && u32::from(current.dims) == model.dims {
+        return Ok(u8::try_from(settings.models.len() - 1).ok());
+    }
+    if !request.vector_given {
+        return Ok(None);
+    }
+    let detail = format!(
+        "this space holds vectors of {} with {} dimensions; the query's is of {} with {}; \
+         send a matching vector, or the text alone",
+        current.id, current.dims, model.id, model.dims
+    );
+    Err(Error::invalid("embedding", detail))
+}
+
+fn profile(name: &str) -> Result<Profile, Error> {
+    if name.is_empty() {
+        return Ok(Profile::default());
+    }
+    let known = || Profile::ALL.map(Profile::name).join(", ");
+    Profile::from_name(name)
+        .ok_or_else(|| Error::invalid("profile", format!("profile is one of {}", known())))
+}
+
+fn weights(weights: &v1::Weights) -> Result<Weights, Error> {
+    let parts = [weights.relevance, weights.recency, weights.importance, weights.frequency].map(f64::from);
+    let [s, r, i, f] = parts;
+    Weights::new(s, r, i, f).map_err(|error| Error::invalid("weights", error.to_string()))
+}
+
+/// The constants of fused relevance for the model of the query's vector.
+fn constants(model: Option<&v1::RelevanceModel>) -> (Recipe, Prior) {
+    let Some(model) = model else { return (Recipe::USE, Prior::USE) };
+    let recipe = Recipe { vector: f64::from(model.wd), midpoint: f64::from(model.z0), ..Recipe::USE };
+    let prior = Prior {
+        mean_c: f64::from(model.cos_mean_prior),
+        dev_c: f64::from(model.cos_dev_prior),
+        ..Prior::USE
+    };
+    (recipe, prior)
+}
+
+fn not_loaded(error: LoadError) -> Refused {
+    let again = matches!(error, LoadError::Cancelled | LoadError::Memory { .. } | LoadError::Overrun);
+    let route = if again { v1::Route::Retry } else { v1::Route::None };
+    Refused { route, ..Error::from(error).into() }
+}
+
+/// The hits with their texts. One that was deleted since the scan is left out.
+fn show(rows: &Rows<'_>, answer: &Answer) -> Result<Vec<v1::Scored>, Refused> {
+    let mut results = Vec::with_capacity(answer.hits.len());
+    for hit in &answer.hits {
+        let Some(memory) = rows.memory(&hit.id)? else { continue };
+        let has_vector = memory.embedding_model.is_some();
+        // Answers are f32: more digits than a score has meaning.
+        #[allow(clippy::cast_possible_truncation)]
+        let narrow = |part: f64| part as f32;
+        let parts = v1::Parts {
+            relevance: narrow(hit.parts.relevance),
+            cosine: has_vector.then(|| narrow(hit.parts.cosine)),
+            keyword: narrow(hit.parts.keyword),
+            recency: narrow(hit.parts.recency),
+            importance: narrow(hit.parts.importance),
+            frequency: narrow(hit.parts.frequency),
+            boost: narrow(hit.parts.boost),
+        };
+        results.push(v1::Scored {
+            memory: Some(memory),
+            score: narrow(hit.score),
+            parts: Some(parts),
+            why: hit.why.clone(),
+        });
+    }
+    Ok(results)
+}

@@ -1,0 +1,85 @@
+//! Why this node refuses a call, and what the router should do about it.
+
+use crate::raft::{GroupId, NodeId, ProposeError, ReadError, ReadRefused};
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::{Refused, v1::Route};
+use std::fmt::Display;
+
+/// When a router should ask again after a change of leader has begun.
+const RETRY_MS: u64 = 50;
+
+fn refused(code: ErrorCode, detail: impl Into<String>, route: Route) -> Refused {
+    let retry_after_ms = (route != Route::None).then_some(RETRY_MS);
+    Refused { error: Error::new(code, detail), route, leader: None, retry_after_ms }
+}
+
+pub(super) fn no_such_group(group: GroupId) -> Refused {
+    refused(ErrorCode::Unavailable, format!("this node has no replica of group {group}"), Route::Retry)
+}
+
+pub(super) fn not_leader(leader: Option<NodeId>) -> Refused {
+    let detail = "another node leads this shard, or none does yet; ask again";
+    Refused { leader, ..refused(ErrorCode::Unavailable, detail, Route::NotLeader) }
+}
+
+pub(super) fn unavailable(detail: impl Display) -> Refused {
+    refused(
+        ErrorCode::Unavailable,
+        format!("the shard cannot answer now ({detail}); ask again"),
+        Route::Retry,
+    )
+}
+
+pub(super) fn behind(detail: &str) -> Refused {
+    refused(ErrorCode::Unavailable, detail, Route::Behind)
+}
+
+pub(super) fn overloaded(detail: &str) -> Refused {
+    refused(ErrorCode::Overloaded, format!("{detail}; slow down and ask again"), Route::Retry)
+}
+
+pub(super) fn too_late(doing: &str) -> Refused {
+    refused(ErrorCode::DeadlineExceeded, format!("the deadline passed while {doing}"), Route::None)
+}
+
+pub(super) fn corrupted(error: &dyn Display) -> Refused {
+    refused(ErrorCode::Corrupted, format!("stored data cannot be read: {error}"), Route::Retry)
+}
+
+pub(super) fn internal(error: &dyn Display) -> Refused {
+    refused(ErrorCode::Internal, format!("a defect stopped this call: {error}"), Route::None)
+}
+
+pub(super) fn of_proposal(error: &ProposeError) -> Refused {
+    match error {
+        ProposeError::NotLeader { leader } => not_leader(*leader),
+        ProposeError::Overloaded => overloaded("too many writes wait for this shard"),
+        ProposeError::TooLarge { bytes, bytes_max } => {
+            let detail =
+                format!("the write has {bytes} bytes when encoded; the limit is {bytes_max}; split it");
+            refused(ErrorCode::TooLarge, detail, Route::None)
+        }
+        ProposeError::Unavailable(why) => unavailable(why),
+        ProposeError::DeadlineExceeded => too_late("the write waited to be proposed; nothing was changed"),
+        ProposeError::UnknownOutcome | ProposeError::Fatal(_) => {
+            let detail = "the write may or may not have happened; repeat it with the same Idempotency-Key";
+            refused(ErrorCode::UnknownOutcome, detail, Route::Retry)
+        }
+    }
+}
+
+pub(super) fn of_read(error: &ReadError) -> Refused {
+    match error {
+        ReadError::NotLeader { leader } => not_leader(*leader),
+        ReadError::Overloaded => overloaded("too many reads wait for this shard"),
+        ReadError::Unavailable(why) => unavailable(why),
+        ReadError::DeadlineExceeded => too_late("a majority was asked"),
+    }
+}
+
+pub(super) fn of_session_read(refused: &ReadRefused) -> Refused {
+    match refused {
+        ReadRefused::NotLeader { leader } => not_leader(*leader),
+        other => unavailable(other),
+    }
+}

@@ -1,0 +1,70 @@
+use super::{NodeService, deadline, known_access, refusals};
+use crate::raft::GroupId;
+use holdfast_core::access::{Access, Rights};
+use holdfast_core::codec::Stored;
+use holdfast_core::command::{Command, MetaCommand};
+use holdfast_core::limits::ATOMIC_BYTES_MAX;
+use holdfast_core::space::Shard;
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::{Refused, v1};
+
+impl NodeService {
+    pub(super) async fn propose(&self, request: v1::WriteRequest) -> Result<v1::WriteResponse, Refused> {
+        let access = known_access(request.access)?;
+        if request.command.len() > ATOMIC_BYTES_MAX {
+            let (n, max) = (request.command.len(), ATOMIC_BYTES_MAX);
+            let detail = format!("the write has {n} bytes when encoded; the limit is {max}; split it");
+            return Err(Error::new(ErrorCode::TooLarge, detail).into());
+        }
+        let command = Command::decode(&request.command)
+            .map_err(|error| Error::new(ErrorCode::InvalidArgument, error.to_string()))?;
+        command.check()?;
+        self.admit(&access, &command, request.group)?;
+
+        let replica = self.replica(request.group)?;
+        let proposed = replica.group.propose(request.command.into(), deadline(request.deadline_ms)).await;
+        let proposed = proposed.map_err(|error| refusals::of_proposal(&error))?;
+        let index = proposed.position.index;
+        let seen = v1::Seen { shard: request.group, incarnation: super::INCARNATION, index };
+        Ok(v1::WriteResponse { outcome: proposed.outcome.into(), seen: Some(seen) })
+    }
+
+    /// Whether this access may propose this command to this group.
+    fn admit(&self, access: &Access, command: &Command, group: GroupId) -> Result<(), Refused> {
+        let group_of_command = match command {
+            Command::Space(command) => {
+                access.check(&command.space, Rights::WRITE)?;
+                self.group_of(&command.space)
+            }
+            Command::Meta(command) => {
+                may_manage(access, command)?;
+                GroupId::from(Shard::META.0)
+            }
+            Command::Sweep { .. } => {
+                let detail = "only a leader itself sweeps what is due";
+                return Err(Error::new(ErrorCode::PermissionDenied, detail).into());
+            }
+        };
+        if group_of_command == group {
+            return Ok(());
+        }
+        // The router's picture of the cluster is wrong; it gets a new one and asks again.
+        Err(refusals::behind("the write was sent to a group that does not own its space"))
+    }
+}
+
+fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {
+    let of_tenant = |tenant: Option<&str>| {
+        let own = tenant == Some(access.tenant.as_str());
+        access.require(if own { Rights::ADMIN } else { Rights::CLUSTER })
+    };
+    match command {
+        MetaCommand::InitCluster { .. } | MetaCommand::CreateTenant(_) => access.require(Rights::CLUSTER),
+        MetaCommand::CreateKey(key) => {
+            of_tenant(Some(&key.tenant))?;
+            // A key never gives more than the key that makes it.
+            access.require(key.rights)
+        }
+        MetaCommand::RevokeKey { tenant, .. } => of_tenant(tenant.as_deref()),
+    }
+}

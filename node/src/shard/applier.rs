@@ -1,0 +1,260 @@
+use super::files::{BootId, OpenError, ShardFiles};
+use super::position::Applied;
+use super::sled_reader::SledReader;
+use crate::index::Spaces;
+use crate::raft::{
+    AppliedState, Applier, ApplierError, CommittedBody, CommittedEntry, GroupId, LogPosition, Outcomes,
+};
+use bytes::Bytes;
+use holdfast_core::apply::{self, Position};
+use holdfast_core::codec::{CodecError, Stored};
+use holdfast_core::command::Command;
+use holdfast_core::event::Event;
+use holdfast_core::limits::BATCH_ROWS_MAX;
+use holdfast_core::outcome::Outcome;
+use holdfast_core::state::{Overlay, Reader, StateHash};
+use holdfast_core::{Error, ErrorCode};
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A batch is written when it holds this many rows, so that a usual next command still fits into
+/// [`BATCH_ROWS_MAX`]; sled holds a process-wide lock while it takes a batch.
+const BATCH_ROWS_FULL: usize = BATCH_ROWS_MAX * 3 / 4;
+
+/// The state of one replica of one shard.
+pub struct ShardState {
+    group: GroupId,
+    db: sled::Db,
+    spaces: Arc<Spaces>,
+    /// Held while entries are applied; what it guards is what sled holds.
+    applied: Mutex<Applied>,
+    visible: watch::Sender<Option<u64>>,
+    files: Mutex<Option<ShardFiles>>,
+}
+
+/// The hash of a replica's rows at a log index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardHash {
+    /// The last applied log index, `None` for an empty state.
+    pub index: Option<u64>,
+    /// The hash.
+    pub hash: StateHash,
+}
+
+impl ShardState {
+    /// Opens the state in `dir`; where it cannot be trusted it starts empty, and the log rebuilds it.
+    ///
+    /// # Errors
+    /// [`OpenError`] if not even an empty state can be opened.
+    pub fn open(
+        group: GroupId,
+        dir: &Path,
+        boot: &BootId,
+        cache_bytes: u64,
+        spaces: Arc<Spaces>,
+    ) -> Result<Self, OpenError> {
+        let opened = ShardFiles::open(dir, boot, cache_bytes, |db| read_applied(db).map(drop))?;
+        if let Some(reason) = &opened.set_aside {
+            tracing::warn!(group, %reason, "state set aside; it is rebuilt from the log");
+        }
+        let applied = read_applied(&opened.db).map_err(|reason| OpenError::Io {
+            path: dir.to_owned(),
+            error: std::io::Error::new(std::io::ErrorKind::InvalidData, reason),
+        })?;
+        let (visible, _) = watch::channel(applied.last.map(|last| last.index));
+        Ok(Self {
+            group,
+            db: opened.db,
+            spaces,
+            applied: Mutex::new(applied),
+            visible,
+            files: Mutex::new(Some(opened.files)),
+        })
+    }
+
+    /// Reads of the rows.
+    pub fn reader(&self) -> SledReader<'_> {
+        SledReader(&self.db)
+    }
+
+    /// The active spaces that follow this state.
+    pub fn spaces(&self) -> &Spaces {
+        &self.spaces
+    }
+
+    /// The log index up to which readers see everything, `None` before the first entry.
+    pub fn visible(&self) -> Option<u64> {
+        *self.visible.borrow()
+    }
+
+    /// Follows [`ShardState::visible`].
+    pub fn watch_visible(&self) -> watch::Receiver<Option<u64>> {
+        self.visible.subscribe()
+    }
+
+    /// The running hash.
+    pub fn hash(&self) -> ShardHash {
+        let applied = self.applied.lock();
+        ShardHash { index: applied.last.map(|last| last.index), hash: applied.hash }
+    }
+
+    /// The hash recomputed from the rows; applies wait meanwhile.
+    ///
+    /// # Errors
+    /// [`ErrorCode::Corrupted`] if the rows cannot be read or their hash is not the running one.
+    pub fn recompute_hash(&self) -> holdfast_core::Result<ShardHash> {
+        const PAGE: usize = 512;
+        let corrupted = |detail: String| Error::new(ErrorCode::Corrupted, detail);
+        let applied = self.applied.lock();
+        let mut hash = StateHash::default();
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let rows = self
+                .reader()
+                .scan(&[], after.as_deref(), PAGE)
+                .map_err(|error| corrupted(error.to_string()))?;
+            rows.iter().for_each(|(key, value)| hash.add(key, value));
+            if rows.len() < PAGE {
+                break;
+            }
+            after = rows.into_iter().next_back().map(|(key, _)| key);
+        }
+        if hash != applied.hash {
+            return Err(corrupted(format!(
+                "the rows of group {} do not have the hash that was kept",
+                self.group
+            )));
+        }
+        Ok(ShardHash { index: applied.last.map(|last| last.index), hash })
+    }
+
+    /// Leaves the state in order, so that the next start may open it even after a reboot. No entry
+    /// may be applied afterwards.
+    ///
+    /// # Errors
+    /// If it cannot be synced; the next start under another boot then rebuilds it.
+    pub fn close(&self) -> Result<(), OpenError> {
+        let _applied = self.applied.lock();
+        match self.files.lock().take() {
+            Some(files) => files.close_clean(&self.db),
+            None => Ok(()),
+        }
+    }
+
+    /// Applies the commands of one entry, from `done` on.
+    fn apply_entry<'a>(
+        &'a self,
+        batch: &mut Batch<'a>,
+        position: LogPosition,
+        stamp_us: u64,
+        commands: &[Bytes],
+    ) -> Result<Outcomes, ApplierError> {
+        let stamp_us = i64::try_from(stamp_us).unwrap_or(i64::MAX);
+        let done = batch.applied.done_of(position.index);
+        let mut outcomes = Vec::with_capacity(commands.len());
+        for (ordinal, bytes) in commands.iter().enumerate() {
+            if ordinal < done {
+                // Applied before this process started: nobody waits for the answer any more.
+                outcomes.push(encoded(&Outcome::Failed(answered_before()))?);
+                continue;
+            }
+            if batch.overlay.len() >= BATCH_ROWS_FULL {
+                let ordinal = u32::try_from(ordinal).map_err(|error| fatal(&error))?;
+                batch.applied.partial = Some((position.index, ordinal));
+                self.commit(batch)?;
+            }
+            let command = Command::decode(bytes).map_err(|error| fatal(&error))?;
+            let at = Position { log_index: position.index, stamp_us };
+            let done = apply::apply(&mut batch.overlay, at, &command).map_err(|error| fatal(&error))?;
+            batch.events.extend(done.events);
+            outcomes.push(encoded(&done.outcome)?);
+        }
+        Ok(outcomes)
+    }
+
+    /// Writes a batch in one atomic step and shows it to the live images.
+    fn commit<'a>(&'a self, batch: &mut Batch<'a>) -> Result<(), ApplierError> {
+        let overlay = std::mem::replace(&mut batch.overlay, Overlay::new(self.reader()));
+        let changes = overlay.into_changes().map_err(|error| fatal(&error))?;
+        batch.applied.hash.follow(&changes);
+        let mut writes = sled::Batch::default();
+        for change in changes.rows {
+            match change.new {
+                Some(value) => writes.insert(change.key, value),
+                None => writes.remove(change.key),
+            }
+        }
+        writes.insert(Applied::key(), batch.applied.encode().map_err(|error| fatal(&error))?);
+        let announced = self.spaces.open_batch();
+        self.db.apply_batch(writes).map_err(|error| fatal(&error))?;
+        announced.deliver(&batch.events);
+        batch.events.clear();
+        Ok(())
+    }
+}
+
+/// Commands that were applied and are not in sled yet.
+struct Batch<'a> {
+    overlay: Overlay<SledReader<'a>>,
+    applied: Applied,
+    events: Vec<Event>,
+}
+
+impl Applier for ShardState {
+    fn applied(&self) -> Result<AppliedState, ApplierError> {
+        let applied = self.applied.lock();
+        Ok(AppliedState { last: applied.last, membership: applied.membership.clone() })
+    }
+
+    fn apply(&self, entries: Vec<CommittedEntry>) -> Result<Vec<Outcomes>, ApplierError> {
+        let mut applied = self.applied.lock();
+        let overlay = Overlay::new(self.reader());
+        let mut batch = Batch { overlay, applied: applied.clone(), events: Vec::new() };
+        let mut answers = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let outcomes = match entry.body {
+                CommittedBody::Blank => Vec::new(),
+                CommittedBody::Membership(bytes) => {
+                    batch.applied.membership = bytes;
+                    Vec::new()
+                }
+                CommittedBody::Normal(payload) => {
+                    self.apply_entry(&mut batch, entry.position, payload.stamp_us, &payload.commands)?
+                }
+            };
+            batch.applied.last = Some(entry.position);
+            batch.applied.partial = None;
+            answers.push(outcomes);
+        }
+        self.commit(&mut batch)?;
+        *applied = batch.applied;
+        self.visible.send_replace(applied.last.map(|last| last.index));
+        Ok(answers)
+    }
+}
+
+fn read_applied(db: &sled::Db) -> Result<Applied, String> {
+    let row = SledReader(db).get(&Applied::key()).map_err(|error| error.to_string())?;
+    match row {
+        Some(bytes) => Applied::decode(&bytes).map_err(|error: CodecError| error.to_string()),
+        None if db.is_empty() => Ok(Applied::default()),
+        None => Err("there are rows but no applied position".into()),
+    }
+}
+
+fn answered_before() -> Error {
+    Error::new(
+        ErrorCode::UnknownOutcome,
+        "this command was applied before a restart; repeat it to learn its outcome",
+    )
+}
+
+fn encoded(outcome: &Outcome) -> Result<Bytes, ApplierError> {
+    outcome.encode().map(Bytes::from).map_err(|error| fatal(&error))
+}
+
+fn fatal(error: &dyn std::error::Error) -> ApplierError {
+    ApplierError::new(error.to_string())
+}

@@ -1,0 +1,231 @@
+//! Which sled directory of a shard may be opened.
+//!
+//! sled overwrites freed segments behind `sync_file_range`, which is no fsync: after a power cut
+//! even a state that was once synced may be damaged. So a directory is opened only after a clean
+//! shutdown, or under the same kernel boot as at the last open (a killed process loses only rows
+//! that the log replays). Otherwise it is set aside and the state is rebuilt from the log.
+
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The identity of the kernel's uptime: changes with every boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootId(pub String);
+
+impl BootId {
+    /// The running kernel's.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn current() -> io::Result<Self> {
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+        Ok(Self(id.trim().to_owned()))
+    }
+}
+
+/// A shard's state cannot be opened, not even empty.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A file operation failed.
+    #[error("{path}: {error}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A new, empty database could not be opened.
+    #[error("{path}: sled: {error}")]
+    Sled {
+        /// Where.
+        path: PathBuf,
+        /// What sled said.
+        error: sled::Error,
+    },
+}
+
+/// The file that says which directory is current and how it was left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Current {
+    format: u8,
+    generation: u64,
+    boot: BootId,
+    clean: bool,
+}
+
+const FORMAT: u8 = 1;
+const CURRENT: &str = "current.json";
+
+/// The directory of one shard: `current.json`, `sled-<generation>/`, and at most one `lost-…/`.
+#[derive(Debug)]
+pub struct ShardFiles {
+    dir: PathBuf,
+    current: Current,
+}
+
+/// An open database, and whether an earlier one had to be given up.
+pub struct Opened {
+    /// The database.
+    pub db: sled::Db,
+    /// The directory's bookkeeping, for [`ShardFiles::close_clean`].
+    pub files: ShardFiles,
+    /// Why the state starts empty although there was one, if so. The log rebuilds it.
+    pub set_aside: Option<String>,
+}
+
+impl ShardFiles {
+    /// Opens the state in `dir`, which is made if it is missing, with `cache_bytes` of sled's cache.
+    /// `is_sound` looks at an opened database and says what is wrong with it.
+    ///
+    /// # Errors
+    /// [`OpenError`] if even an empty database cannot be opened.
+    pub fn open(
+        dir: &Path,
+        boot: &BootId,
+        cache_bytes: u64,
+        is_sound: impl Fn(&sled::Db) -> Result<(), String>,
+    ) -> Result<Opened, OpenError> {
+        fs::create_dir_all(dir).map_err(|error| io_error(dir, error))?;
+        let before = read_current(dir)?;
+        let mut set_aside = None;
+        let generation = before.as_ref().map_or(1, |current| current.generation);
+        if let Some(current) = &before {
+            match open_existing(dir, current, boot, cache_bytes, &is_sound) {
+                Ok(db) => return Self::begin(dir, generation, boot, db, None),
+                Err(reason) => {
+                    put_aside(dir, generation)?;
+                    set_aside = Some(reason);
+                }
+            }
+        }
+        let generation = generation + u64::from(before.is_some());
+        let path = sled_dir(dir, generation);
+        // What an interrupted earlier attempt left here was never current.
+        remove_if_there(&path)?;
+        let db = sled_config(&path, cache_bytes).open().map_err(|error| OpenError::Sled { path, error })?;
+        Self::begin(dir, generation, boot, db, set_aside)
+    }
+
+    /// Marks the directory as in use before the first write reaches it.
+    fn begin(
+        dir: &Path,
+        generation: u64,
+        boot: &BootId,
+        db: sled::Db,
+        set_aside: Option<String>,
+    ) -> Result<Opened, OpenError> {
+        let current = Current { format: FORMAT, generation, boot: boot.clone(), clean: false };
+        let files = Self { dir: dir.to_owned(), current };
+        files.write()?;
+        Ok(Opened { db, files, set_aside })
+    }
+
+    /// Flushes and fsyncs the database and marks it as left in order.
+    ///
+    /// # Errors
+    /// If a file cannot be synced; the directory then counts as not left in order.
+    pub fn close_clean(mut self, db: &sled::Db) -> Result<(), OpenError> {
+        let path = sled_dir(&self.dir, self.current.generation);
+        db.flush().map_err(|error| OpenError::Sled { path: path.clone(), error })?;
+        sync_tree(&path).map_err(|error| io_error(&path, error))?;
+        self.current.clean = true;
+        self.write()
+    }
+
+    /// temp -> fsync -> rename -> fsync of the directory.
+    fn write(&self) -> Result<(), OpenError> {
+        let path = self.dir.join(CURRENT);
+        let temp = self.dir.join("current.json.tmp");
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&temp)?;
+            file.write_all(&serde_json::to_vec(&self.current)?)?;
+            file.sync_all()?;
+            fs::rename(&temp, &path)?;
+            File::open(&self.dir)?.sync_all()
+        };
+        write().map_err(|error| io_error(&path, error))
+    }
+}
+
+fn io_error(path: &Path, error: io::Error) -> OpenError {
+    OpenError::Io { path: path.to_owned(), error }
+}
+
+fn sled_dir(dir: &Path, generation: u64) -> PathBuf {
+    dir.join(format!("sled-{generation}"))
+}
+
+fn sled_config(path: &Path, cache_bytes: u64) -> sled::Config {
+    // Durability is the log's: sled's own flusher would only add writes that nobody counts on.
+    sled::Config::new().path(path).flush_every_ms(None).cache_capacity(cache_bytes)
+}
+
+fn read_current(dir: &Path) -> Result<Option<Current>, OpenError> {
+    let path = dir.join(CURRENT);
+    match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| io_error(&path, io::Error::new(io::ErrorKind::InvalidData, error))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error(&path, error)),
+    }
+}
+
+/// Opens the current database, or says why it must not be used.
+fn open_existing(
+    dir: &Path,
+    current: &Current,
+    boot: &BootId,
+    cache_bytes: u64,
+    is_sound: impl Fn(&sled::Db) -> Result<(), String>,
+) -> Result<sled::Db, String> {
+    if current.format != FORMAT {
+        return Err(format!("it is of format {}, which this version does not know", current.format));
+    }
+    if !current.clean && current.boot != *boot {
+        return Err("the machine went down while it was open".into());
+    }
+    let path = sled_dir(dir, current.generation);
+    if !path.is_dir() {
+        return Err("its directory is missing".into());
+    }
+    let db = sled_config(&path, cache_bytes).open().map_err(|error| format!("sled: {error}"))?;
+    is_sound(&db)?;
+    Ok(db)
+}
+
+/// Keeps a directory that must not be used for whoever wants to look; only the newest one.
+fn put_aside(dir: &Path, generation: u64) -> Result<(), OpenError> {
+    for entry in fs::read_dir(dir).map_err(|error| io_error(dir, error))? {
+        let path = entry.map_err(|error| io_error(dir, error))?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lost-")) {
+            remove_if_there(&path)?;
+        }
+    }
+    let from = sled_dir(dir, generation);
+    match fs::rename(&from, dir.join(format!("lost-{generation}"))) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(&from, error)),
+        _ => Ok(()),
+    }
+}
+
+fn remove_if_there(path: &Path) -> Result<(), OpenError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn sync_tree(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(path)?.sync_all()
+}

@@ -1,0 +1,66 @@
+use holdfast_core::state::{Reader, Row, StateError};
+use std::ops::Bound;
+
+/// Reads of a sled database.
+#[derive(Clone, Copy)]
+pub struct SledReader<'a>(pub &'a sled::Db);
+
+fn unreadable(error: &sled::Error) -> StateError {
+    StateError(format!("sled: {error}"))
+}
+
+impl Reader for SledReader<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+        let value = self.0.get(key).map_err(|error| unreadable(&error))?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
+        let start = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        let mut rows = Vec::new();
+        for row in self.0.range::<&[u8], _>((start, Bound::Unbounded)).take(limit) {
+            let (key, value) = row.map_err(|error| unreadable(&error))?;
+            if !key.starts_with(prefix) {
+                break;
+            }
+            rows.push((key.to_vec(), value.to_vec()));
+        }
+        Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use holdfast_core::state::{Changes, conformance};
+
+    struct Store(sled::Db);
+
+    impl Reader for Store {
+        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+            SledReader(&self.0).get(key)
+        }
+        fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
+            SledReader(&self.0).scan(prefix, after, limit)
+        }
+    }
+
+    #[test]
+    fn conforms() {
+        let make = || Store(sled::Config::new().temporary(true).flush_every_ms(None).open().unwrap());
+        conformance::run(make, |store: &mut Store, changes: Changes| {
+            let mut batch = sled::Batch::default();
+            for change in changes.rows {
+                match change.new {
+                    Some(value) => batch.insert(change.key, value),
+                    None => batch.remove(change.key),
+                }
+            }
+            store.0.apply_batch(batch).unwrap();
+        });
+    }
+}

@@ -1,0 +1,196 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::{BootId, ShardState};
+use crate::index::Spaces;
+use crate::raft::{Applier, CommittedBody, CommittedEntry, EntryPayload, LogPosition};
+use bytes::Bytes;
+use holdfast_core::codec::Stored;
+use holdfast_core::command::{Add, Command, NewMemory, Origin, SpaceCommand, Write};
+use holdfast_core::keys::{self, Family};
+use holdfast_core::memory::IndexRow;
+use holdfast_core::outcome::Outcome;
+use holdfast_core::space::SpaceKey;
+use holdfast_core::state::Reader;
+use std::path::Path;
+use std::sync::Arc;
+
+fn boot(n: u32) -> BootId {
+    BootId(format!("boot-{n}"))
+}
+
+fn open(dir: &Path, boot: &BootId) -> ShardState {
+    ShardState::open(1, dir, boot, 8 << 20, Arc::new(Spaces::new(64 << 20))).unwrap()
+}
+
+fn space() -> SpaceKey {
+    SpaceKey::user("acme", "ann").unwrap()
+}
+
+fn add(id: &str) -> Bytes {
+    let item = NewMemory {
+        id_chosen: true,
+        content: format!("memory {id} 记忆"),
+        tokens: 0,
+        text_hash: keys::text_hash::hash(id, None),
+        confidence: 1.0,
+        fact: None,
+        source: None,
+        derived_from: vec![],
+        index: IndexRow { id: id.into(), ..IndexRow::default() },
+        event_given: false,
+    };
+    let add =
+        Add { origin: Origin::Caller, model: None, vectors_given: false, partial: false, items: vec![item] };
+    let command = SpaceCommand { space: space(), idempotency: None, write: Write::Add(add) };
+    Command::Space(Box::new(command)).encode().unwrap().into()
+}
+
+fn entry(index: u64, commands: Vec<Bytes>) -> CommittedEntry {
+    let position = LogPosition { term: 1, node: 1, index };
+    let payload = EntryPayload { format: 1, stamp_us: 1_700_000_000_000_000 + index, commands };
+    CommittedEntry { position, body: CommittedBody::Normal(payload) }
+}
+
+/// A log whose entries hold up to 100 commands, so that they are cut into several batches.
+fn log() -> Vec<CommittedEntry> {
+    let blank = LogPosition { term: 1, node: 1, index: 0 };
+    let mut log = vec![
+        CommittedEntry { position: blank, body: CommittedBody::Membership(vec![1, 2, 3]) },
+        CommittedEntry { position: LogPosition { index: 1, ..blank }, body: CommittedBody::Blank },
+    ];
+    for (at, size) in [1usize, 100, 3, 0, 60].into_iter().enumerate() {
+        let index = at as u64 + 2;
+        log.push(entry(index, (0..size).map(|n| add(&format!("m-{index}-{n}"))).collect()));
+    }
+    log
+}
+
+fn memories(state: &ShardState) -> usize {
+    state.reader().scan(&keys::family_prefix(&space(), Family::Memory), None, usize::MAX).unwrap().len()
+}
+
+#[test]
+fn applies_answers_and_shows() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = open(dir.path(), &boot(1));
+    assert_eq!((state.visible(), state.applied().unwrap().last), (None, None));
+    let outcomes = state.apply(log()).unwrap();
+    assert_eq!(outcomes.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 1, 100, 3, 0, 60]);
+    for outcome in outcomes.iter().flatten() {
+        let Outcome::Items { items, .. } = Outcome::decode(outcome).unwrap() else { panic!("refused") };
+        assert_eq!(items.len(), 1);
+    }
+    assert_eq!(state.visible(), Some(6));
+    let applied = state.applied().unwrap();
+    assert_eq!((applied.last.unwrap().index, applied.membership), (6, vec![1, 2, 3]));
+    assert_eq!(memories(&state), 164);
+    assert_eq!(state.recompute_hash().unwrap(), state.hash());
+}
+
+#[test]
+fn the_hash_does_not_depend_on_how_entries_come() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (one, two) = (open(one.path(), &boot(1)), open(two.path(), &boot(1)));
+    one.apply(log()).unwrap();
+    for entry in log() {
+        two.apply(vec![entry]).unwrap();
+    }
+    assert_eq!(one.hash(), two.hash());
+}
+
+#[test]
+fn a_clean_state_opens_after_a_reboot() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = open(dir.path(), &boot(1));
+    state.apply(log()).unwrap();
+    let hash = state.hash();
+    state.close().unwrap();
+    drop(state);
+    let state = open(dir.path(), &boot(2));
+    assert_eq!((state.hash(), memories(&state)), (hash, 164));
+    assert_eq!(state.recompute_hash().unwrap(), hash);
+}
+
+#[test]
+fn an_unclean_state_opens_under_the_same_boot_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = open(dir.path(), &boot(1));
+    state.apply(log()).unwrap();
+    let hash = state.hash();
+    drop(state);
+    let state = open(dir.path(), &boot(1));
+    assert_eq!(state.hash(), hash, "sled's own drop wrote what it held");
+    drop(state);
+    let state = open(dir.path(), &boot(2));
+    assert_eq!(state.applied().unwrap().last, None, "set aside, so that the log rebuilds it");
+    state.apply(log()).unwrap();
+    assert_eq!(state.hash(), hash, "rebuilt to the same bytes");
+    assert!(dir.path().join("lost-1").is_dir(), "the old directory is kept");
+}
+
+#[test]
+fn damage_is_set_aside_and_never_read_as_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = open(dir.path(), &boot(1));
+    state.apply(log()).unwrap();
+    state.close().unwrap();
+    drop(state);
+    // The row of the applied position is lost while others are there.
+    let db = sled::open(dir.path().join("sled-1")).unwrap();
+    db.remove(keys::local("applied")).unwrap();
+    db.flush().unwrap();
+    drop(db);
+    let state = open(dir.path(), &boot(1));
+    assert_eq!((state.applied().unwrap().last, memories(&state)), (None, 0));
+    assert!(dir.path().join("lost-1").is_dir());
+    state.close().unwrap();
+    drop(state);
+    // A directory that is gone is not an empty state either: it becomes a new generation.
+    std::fs::remove_dir_all(dir.path().join("sled-2")).unwrap();
+    let state = open(dir.path(), &boot(1));
+    assert_eq!(state.applied().unwrap().last, None);
+    assert!(dir.path().join("sled-3").is_dir());
+}
+
+#[test]
+fn a_damaged_current_file_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), &boot(1)));
+    std::fs::write(dir.path().join("current.json"), b"{").unwrap();
+    let spaces = Arc::new(Spaces::new(1 << 20));
+    let error = ShardState::open(1, dir.path(), &boot(1), 8 << 20, spaces).err().expect("must be refused");
+    assert!(error.to_string().contains("current.json"), "{error}");
+}
+
+#[test]
+fn a_command_that_cannot_be_read_stops_the_replica() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = open(dir.path(), &boot(1));
+    let before = state.hash();
+    let later = Bytes::from_static(&[99, 1, 2, 3]);
+    assert!(state.apply(vec![entry(1, vec![add("a"), later])]).is_err());
+    assert_eq!((state.hash(), state.visible()), (before, None));
+}
+
+/// A crash between two batches of one entry leaves its first commands; the rest follow, once.
+#[test]
+fn an_entry_cut_in_two_is_finished_and_not_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = open(&dir.path().join("whole"), &boot(1));
+    let commands: Vec<Bytes> = (0..100).map(|n| add(&format!("m-{n}"))).collect();
+    let poison = Bytes::from_static(&[99]);
+    whole.apply(vec![entry(1, commands.clone())]).unwrap();
+
+    // The poisoned copy stops after some batches were written, as a crash would.
+    let cut = open(&dir.path().join("cut"), &boot(1));
+    let poisoned = [&commands[..90], &[poison]].concat();
+    assert!(cut.apply(vec![entry(1, poisoned)]).is_err());
+    let written = memories(&cut);
+    assert!(written > 0 && written < 90, "{written}");
+    drop(cut);
+    let cut = open(&dir.path().join("cut"), &boot(1));
+    assert_eq!(cut.applied().unwrap().last, None, "the entry is not applied whole");
+    let outcomes = cut.apply(vec![entry(1, commands)]).unwrap();
+    assert_eq!(outcomes[0].len(), 100);
+    assert_eq!(cut.hash(), whole.hash());
+}
