@@ -70,7 +70,9 @@ start_server() {
     else
         args+=(--data "${DATA_DIR:-data/demo}")
     fi
-    "$bin" "${args[@]}" >"$log" 2>&1 &
+    # Made here: the reader below may be faster than the background job.
+    : >"$log"
+    "$bin" "${args[@]}" >>"$log" 2>&1 &
     server=$!
     local deadline=$((SECONDS + start_seconds)) ready
     while true; do

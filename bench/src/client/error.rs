@@ -13,12 +13,13 @@ pub enum ClientError {
     #[error("{0}")]
     Usage(String),
     /// No connection, or it broke before the whole answer was there.
-    #[error("no answer from {url}: {}; is the server running?", innermost(.source))]
+    #[error("no answer from {url}: {}; is the server running?", innermost(.transport))]
     Unreachable {
         /// Base URL that was tried.
         url: String,
-        /// The transport's error.
-        source: reqwest::Error,
+        /// The transport's error. Not called `source`: the message holds its deepest cause, and
+        /// a chain would say it again.
+        transport: reqwest::Error,
     },
     /// The server answered with an error.
     #[error("{0}")]
@@ -48,7 +49,7 @@ impl ClientError {
     pub fn code(&self) -> &str {
         match self {
             Self::Refused(problem) => &problem.code,
-            Self::Unreachable { source, .. } if source.is_timeout() => "timeout",
+            Self::Unreachable { transport, .. } if transport.is_timeout() => "timeout",
             Self::Unreachable { .. } => "unreachable",
             Self::BadAnswer { .. } => "bad_answer",
             Self::Usage(_) => "usage",

@@ -81,7 +81,7 @@ impl Client {
             // the loopback addresses of `holdfast dev`.
             .no_proxy()
             .build()
-            .map_err(|source| ClientError::Unreachable { url: base.to_string(), source })?;
+            .map_err(|transport| ClientError::Unreachable { url: base.to_string(), transport })?;
         Ok(Self { http, base, authorization, retry: options.retry })
     }
 
@@ -183,7 +183,7 @@ impl Client {
     /// One attempt: the body of a 2xx answer, or the error that stands for everything else.
     async fn attempt(&self, request: RequestBuilder) -> Result<Vec<u8>, ClientError> {
         let unreachable =
-            |source: reqwest::Error| ClientError::Unreachable { url: self.base.to_string(), source };
+            |transport: reqwest::Error| ClientError::Unreachable { url: self.base.to_string(), transport };
         let mut response = request.send().await.map_err(unreachable)?;
         let status = response.status();
         let retry_after = response
