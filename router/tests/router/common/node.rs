@@ -1,0 +1,327 @@
+//! The nodes: one state per group, shared by all of them, as if replication were instant.
+
+use super::TENANT;
+use super::reads;
+use holdfast_core::access::{Access, ApiKeyRow, ClusterRow, Rights, TenantRow};
+use holdfast_core::apply::{Position, apply};
+use holdfast_core::codec::Stored;
+use holdfast_core::command::{Command, MetaCommand};
+use holdfast_core::keys::meta;
+use holdfast_core::outcome::Outcome;
+use holdfast_core::space::{Shard, SpaceKey};
+use holdfast_core::state::{BTreeState, Overlay, Reader, StateHash};
+use holdfast_core::token::Seen;
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::v1::node_server::{Node, NodeServer};
+use holdfast_proto::v1::{self, read_meta_request::What};
+use holdfast_proto::{MESSAGE_BYTES_MAX, Refused};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+const SHARDS: u16 = 4;
+
+#[derive(Default)]
+pub struct Group {
+    pub state: BTreeState,
+    pub hash: StateHash,
+    pub index: u64,
+}
+
+pub struct Cluster {
+    pub groups: Mutex<BTreeMap<u16, Group>>,
+    /// The node that leads every group.
+    pub leader: AtomicU64,
+    nodes: Vec<Arc<FakeNode>>,
+    /// How many writes reached apply.
+    pub applied: AtomicUsize,
+}
+
+/// How a node misbehaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fault {
+    #[default]
+    None,
+    /// Refuses every connection's calls as a dead process would.
+    Dead,
+    /// Does not answer at all.
+    Silent,
+    /// Does the write, then loses the answer, once.
+    LoseAnswer,
+    /// Says that it leads not, and names nobody.
+    Lost,
+    /// Says that it is behind, once.
+    Behind,
+    /// Says that it is busy, once.
+    Busy,
+}
+
+pub struct FakeNode {
+    pub id: u64,
+    address: String,
+    fault: Mutex<Fault>,
+    pub calls: AtomicUsize,
+}
+
+impl FakeNode {
+    pub fn set(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = fault;
+    }
+
+    fn fault(&self) -> Fault {
+        *self.fault.lock().unwrap()
+    }
+}
+
+impl Cluster {
+    pub async fn start(nodes: u64, key: ApiKeyRow, stop: &CancellationToken) -> Arc<Self> {
+        let mut listeners = Vec::new();
+        let mut known = Vec::new();
+        for id in 1..=nodes {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            known.push(Arc::new(FakeNode {
+                id,
+                address,
+                fault: Mutex::default(),
+                calls: AtomicUsize::new(0),
+            }));
+            listeners.push(listener);
+        }
+        let cluster = Arc::new(Self {
+            groups: Mutex::default(),
+            leader: AtomicU64::new(1),
+            nodes: known.clone(),
+            applied: AtomicUsize::new(0),
+        });
+        let tenant = TenantRow { id: TENANT.into(), name: TENANT.into(), created_us: 0 };
+        let init = MetaCommand::InitCluster { cluster_id: 7, shards: SHARDS, tenant, key };
+        cluster.apply(0, &Command::Meta(Box::new(init)));
+        for (node, listener) in known.into_iter().zip(listeners) {
+            let service = NodeServer::new(Service { node, cluster: cluster.clone() })
+                .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(MESSAGE_BYTES_MAX);
+            let stop = stop.clone();
+            tokio::spawn(async move {
+                let server = tonic::transport::Server::builder().add_service(service);
+                server
+                    .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.cancelled())
+                    .await
+                    .unwrap();
+            });
+        }
+        cluster
+    }
+
+    pub fn addresses(&self) -> Vec<(u64, String)> {
+        self.nodes.iter().map(|node| (node.id, node.address.clone())).collect()
+    }
+
+    pub fn node(&self, id: u64) -> &FakeNode {
+        self.nodes.iter().find(|node| node.id == id).unwrap()
+    }
+
+    pub fn apply(&self, group: u16, command: &Command) -> (Outcome, Seen) {
+        let mut groups = self.groups.lock().unwrap();
+        let Group { state, hash, index } = groups.entry(group).or_default();
+        *index += 1;
+        self.applied.fetch_add(1, Ordering::SeqCst);
+        let stamp_us = jiff::Timestamp::now().as_microsecond();
+        let mut overlay = Overlay::new(&*state);
+        let applied = apply(&mut overlay, Position { log_index: *index, stamp_us }, command).unwrap();
+        let changes = overlay.into_changes().unwrap();
+        hash.follow(&changes);
+        state.commit(changes);
+        (applied.outcome, Seen { shard: Shard(group), incarnation: 0, index: *index })
+    }
+}
+
+struct Service {
+    node: Arc<FakeNode>,
+    cluster: Arc<Cluster>,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn refuse(error: Error, route: v1::Route, leader: Option<u64>) -> Status {
+    Refused { error, route, leader, retry_after_ms: None }.into()
+}
+
+impl Service {
+    /// Whether this node answers for the leader; what it says if not.
+    async fn lead(&self) -> Result<(), Status> {
+        self.node.calls.fetch_add(1, Ordering::SeqCst);
+        let leader = self.cluster.leader.load(Ordering::SeqCst);
+        let unavailable = || Error::new(ErrorCode::Unavailable, "not here");
+        match self.node.fault() {
+            Fault::Dead => return Err(Status::unavailable("connection reset")),
+            Fault::Silent => tokio::time::sleep(Duration::from_secs(60)).await,
+            Fault::Lost => return Err(refuse(unavailable(), v1::Route::NotLeader, None)),
+            Fault::Behind => {
+                self.node.set(Fault::None);
+                return Err(refuse(unavailable(), v1::Route::Behind, None));
+            }
+            Fault::Busy => {
+                self.node.set(Fault::None);
+                return Err(refuse(Error::new(ErrorCode::Overloaded, "busy"), v1::Route::Retry, None));
+            }
+            Fault::None | Fault::LoseAnswer => {}
+        }
+        if leader == self.node.id {
+            return Ok(());
+        }
+        Err(refuse(unavailable(), v1::Route::NotLeader, Some(leader)))
+    }
+
+    /// The space of a read, once the wall is checked as a node checks it.
+    fn space(&self, access: Option<v1::Access>, space: Option<v1::Space>) -> Result<SpaceKey, Status> {
+        let refused = |error: Error| Status::from(Refused::from(error));
+        let access = Access::try_from(access.unwrap()).map_err(refused)?;
+        let space = SpaceKey::try_from(space.unwrap()).map_err(refused)?;
+        access.check(&space, Rights::READ).map_err(refused)?;
+        Ok(space)
+    }
+
+    /// Reads a group's state at its visible index.
+    fn read<T>(
+        &self,
+        space: &SpaceKey,
+        read: Option<v1::Read>,
+        ask: impl FnOnce(&BTreeState) -> Result<T, Error>,
+    ) -> Result<(T, Option<v1::Seen>), Status> {
+        let group = space.slot().initial_shard(SHARDS);
+        let mut groups = self.cluster.groups.lock().unwrap();
+        let entry = groups.entry(group.0).or_default();
+        let at_least = read.and_then(|read| read.at_least).map_or(0, |seen| seen.index);
+        if at_least > entry.index {
+            let error = Error::new(ErrorCode::Unavailable, "behind");
+            return Err(refuse(error, v1::Route::Behind, None));
+        }
+        let answer = ask(&entry.state).map_err(|error| Status::from(Refused::from(error)))?;
+        let seen = Seen { shard: group, incarnation: 0, index: entry.index };
+        Ok((answer, Some(seen.into())))
+    }
+}
+
+#[tonic::async_trait]
+impl Node for Service {
+    async fn write(&self, request: Request<v1::WriteRequest>) -> Answer<v1::WriteResponse> {
+        self.lead().await?;
+        let request = request.into_inner();
+        let refused = |error: Error| Status::from(Refused::from(error));
+        let access = Access::try_from(request.access.unwrap()).map_err(refused)?;
+        let command = Command::decode(&request.command).unwrap();
+        command.check().map_err(refused)?;
+        match &command {
+            Command::Space(command) => {
+                access.check(&command.space, Rights::WRITE).map_err(refused)?;
+                assert_eq!(u32::from(command.space.slot().initial_shard(SHARDS).0), request.group);
+                assert!(command.idempotency.is_some(), "every write can be repeated");
+            }
+            Command::Meta(_) => assert_eq!(request.group, 0),
+            Command::Sweep { .. } => panic!("routers never sweep"),
+        }
+        let (outcome, seen) = self.cluster.apply(u16::try_from(request.group).unwrap(), &command);
+        if self.node.fault() == Fault::LoseAnswer {
+            self.node.set(Fault::None);
+            return Err(Status::unavailable("connection reset"));
+        }
+        let outcome = outcome.encode().unwrap();
+        Ok(Response::new(v1::WriteResponse { outcome, seen: Some(seen.into()) }))
+    }
+
+    async fn get(&self, request: Request<v1::GetRequest>) -> Answer<v1::GetResponse> {
+        self.lead().await?;
+        let request = request.into_inner();
+        let space = self.space(request.access, request.space)?;
+        let (memory, seen) =
+            self.read(&space, request.read, |state| reads::get(state, &space, &request.id))?;
+        Ok(Response::new(v1::GetResponse { memory, seen }))
+    }
+
+    async fn list(&self, request: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
+        self.lead().await?;
+        let request = request.into_inner();
+        let space = self.space(request.access.clone(), request.space.clone())?;
+        let read = request.read;
+        let ((memories, next_after_seq), seen) =
+            self.read(&space, read, |state| reads::list(state, &space, &request))?;
+        Ok(Response::new(v1::ListResponse { memories, next_after_seq, seen }))
+    }
+
+    async fn history(&self, request: Request<v1::HistoryRequest>) -> Answer<v1::HistoryResponse> {
+        self.lead().await?;
+        let request = request.into_inner();
+        let space = self.space(request.access, request.space)?;
+        let (versions, seen) =
+            self.read(&space, request.read, |state| reads::history(state, &space, &request.id))?;
+        Ok(Response::new(v1::HistoryResponse { versions, seen }))
+    }
+
+    async fn recall(&self, request: Request<v1::RecallRequest>) -> Answer<v1::RecallResponse> {
+        self.lead().await?;
+        let request = request.into_inner();
+        let space = self.space(request.access.clone(), request.space.clone())?;
+        let read = request.read;
+        let (response, seen) = self.read(&space, read, |state| reads::recall(state, &space, &request))?;
+        Ok(Response::new(v1::RecallResponse { seen, ..response }))
+    }
+
+    async fn read_meta(&self, request: Request<v1::ReadMetaRequest>) -> Answer<v1::ReadMetaResponse> {
+        self.lead().await?;
+        let mut groups = self.cluster.groups.lock().unwrap();
+        let state = &groups.entry(0).or_default().state;
+        let one = |key: Vec<u8>| state.get(&key).unwrap().into_iter().collect::<Vec<_>>();
+        let all = |prefix: Vec<u8>| -> Vec<Vec<u8>> {
+            state.scan(&prefix, None, 10_000).unwrap().into_iter().map(|(_, value)| value).collect()
+        };
+        let rows = match request.into_inner().what.unwrap() {
+            What::ApiKey(id) => one(meta::api_key(&id)),
+            What::Tenant(id) => one(meta::tenant(&id)),
+            What::Tenants(_) => all(meta::tenants()),
+            What::Cluster(_) => one(meta::cluster()),
+            What::KeysOf(keys) => all(meta::api_keys())
+                .into_iter()
+                .filter(|row| {
+                    let row = ApiKeyRow::decode(row).unwrap();
+                    keys.tenant.as_ref().is_none_or(|tenant| *tenant == row.tenant)
+                })
+                .collect(),
+        };
+        Ok(Response::new(v1::ReadMetaResponse { rows }))
+    }
+
+    async fn topology(&self, _: Request<v1::TopologyRequest>) -> Answer<v1::TopologyResponse> {
+        match self.node.fault() {
+            Fault::Dead => return Err(Status::unavailable("connection reset")),
+            Fault::Silent => tokio::time::sleep(Duration::from_secs(60)).await,
+            _ => {}
+        }
+        let groups = self.cluster.groups.lock().unwrap();
+        let cluster = groups[&0].state.get(&meta::cluster()).unwrap().unwrap();
+        let cluster = ClusterRow::decode(&cluster).unwrap();
+        let leader = Some(self.cluster.leader.load(Ordering::SeqCst));
+        let group = |group: u16| v1::Group { group: group.into(), leader, term: leader.unwrap(), visible: 0 };
+        let member = |(id, address): (u64, String)| v1::Member { id, address };
+        Ok(Response::new(v1::TopologyResponse {
+            cluster_id: format!("{:x}", cluster.cluster_id),
+            shards: cluster.shards.into(),
+            nodes: self.cluster.addresses().into_iter().map(member).collect(),
+            groups: (0..=cluster.shards).map(group).collect(),
+        }))
+    }
+
+    async fn state_hash(&self, request: Request<v1::StateHashRequest>) -> Answer<v1::StateHashResponse> {
+        if self.node.fault() == Fault::Dead {
+            return Err(Status::unavailable("connection reset"));
+        }
+        let group = u16::try_from(request.into_inner().group).unwrap();
+        let mut groups = self.cluster.groups.lock().unwrap();
+        let Group { hash, index, .. } = groups.entry(group).or_default();
+        Ok(Response::new(v1::StateHashResponse { index: *index, hash: hash.0.to_be_bytes().to_vec() }))
+    }
+}

@@ -1,0 +1,133 @@
+//! The reads of a node, in the plainest way that is right.
+
+use holdfast_core::codec::Stored;
+use holdfast_core::filter::{Filter, IndexRowView};
+use holdfast_core::keys::{self, Family};
+use holdfast_core::memory::{HistoryRow, IndexRow, MemoryRow, SpaceRow, Status};
+use holdfast_core::space::SpaceKey;
+use holdfast_core::state::{BTreeState, Reader};
+use holdfast_core::text::analyze_query;
+use holdfast_core::{Error, Result};
+use holdfast_proto::{View, memory_from_rows, v1};
+
+fn row<T: Stored>(state: &BTreeState, key: &[u8]) -> Option<T> {
+    state.get(key).unwrap().map(|value| T::decode(&value).unwrap())
+}
+
+fn model_of(state: &BTreeState, space: &SpaceKey, index: &IndexRow) -> Option<String> {
+    let settings: SpaceRow = row(state, &keys::space_row::key(space))?;
+    let vector = index.vector.as_ref()?;
+    Some(settings.models[usize::from(vector.model)].id.clone())
+}
+
+fn view(state: &BTreeState, space: &SpaceKey, memory: &MemoryRow, index: &IndexRow) -> v1::Memory {
+    let model = model_of(state, space, index);
+    memory_from_rows(View { space, memory, index, embedding_model: model.as_deref() })
+}
+
+pub fn get(state: &BTreeState, space: &SpaceKey, id: &str) -> Result<Option<v1::Memory>> {
+    let Some(memory) = row::<MemoryRow>(state, &keys::memory::key(space, id)) else { return Ok(None) };
+    let index: IndexRow = row(state, &keys::index_row::key(space, memory.seq)).unwrap();
+    Ok(Some(view(state, space, &memory, &index)))
+}
+
+fn rows(state: &BTreeState, space: &SpaceKey) -> Vec<(u64, IndexRow)> {
+    let prefix = keys::family_prefix(space, Family::IndexRow);
+    let rows = state.scan(&prefix, None, 100_000).unwrap().into_iter();
+    rows.map(|(key, value)| (keys::index_row::seq(&key).unwrap(), IndexRow::decode(&value).unwrap()))
+        .collect()
+}
+
+pub fn list(
+    state: &BTreeState,
+    space: &SpaceKey,
+    request: &v1::ListRequest,
+) -> Result<(Vec<v1::Memory>, Option<u64>)> {
+    let filter = Filter::parse_text(&request.filter)?;
+    let mut found = Vec::new();
+    for (seq, index) in rows(state, space) {
+        if seq <= request.after_seq || !filter.matches(&IndexRowView::new(&index)) {
+            continue;
+        }
+        if found.len() == request.limit as usize {
+            let last: &v1::Memory = found.last().unwrap();
+            let next = last.seq;
+            return Ok((found, Some(next)));
+        }
+        found.extend(get(state, space, &index.id)?);
+    }
+    Ok((found, None))
+}
+
+pub fn history(state: &BTreeState, space: &SpaceKey, id: &str) -> Result<Vec<v1::Memory>> {
+    let Some(current) = get(state, space, id)? else { return Ok(Vec::new()) };
+    let index: IndexRow = row(state, &keys::index_row::key(space, current.seq)).unwrap();
+    let earlier = state.scan(&keys::history::prefix(space, id), None, 1000).unwrap();
+    let mut versions: Vec<v1::Memory> = earlier
+        .into_iter()
+        .map(|(_, value)| {
+            let old = HistoryRow::decode(&value).unwrap();
+            let index = IndexRow { importance: old.importance, metadata: old.metadata, ..index.clone() };
+            view(state, space, &old.memory, &index)
+        })
+        .collect();
+    versions.push(current);
+    Ok(versions)
+}
+
+/// Ranks by shared terms and cosine: enough to see that the right things arrive.
+pub fn recall(
+    state: &BTreeState,
+    space: &SpaceKey,
+    request: &v1::RecallRequest,
+) -> Result<v1::RecallResponse> {
+    let filter = Filter::parse_text(&request.filter)?;
+    let settings: SpaceRow = row(state, &keys::space_row::key(space)).unwrap_or_default();
+    let asked = request.model.as_ref();
+    if let (Some(asked), Some(held), true) = (asked, settings.models.last(), request.vector_given)
+        && (asked.id != held.id || asked.dims != u32::from(held.dims))
+    {
+        return Err(Error::invalid(
+            "embedding",
+            "this space holds vectors of another model; send matching ones",
+        ));
+    }
+    let terms = analyze_query(&request.query).terms;
+    let mut results = Vec::new();
+    let all = rows(state, space);
+    let scored = all.len() as u64;
+    for (_, index) in all {
+        let visible = request.include_deprecated || index.status == Status::Active;
+        if !visible || !filter.matches(&IndexRowView::new(&index)) {
+            continue;
+        }
+        let hits = terms.iter().filter(|term| index.terms.iter().any(|(known, _)| known == *term)).count();
+        let keyword = hits as f32 / terms.len().max(1) as f32;
+        let cosine =
+            index.vector.as_ref().filter(|vector| vector.dims() == request.vector.len()).map(|vector| {
+                vector
+                    .to_halves()
+                    .zip(&request.vector)
+                    .map(|(half, value)| half.to_f32() * value)
+                    .sum::<f32>()
+            });
+        let score = 0.5 * keyword + 0.5 * cosine.unwrap_or(0.0);
+        if request.min_score.is_some_and(|min| score < min) {
+            continue;
+        }
+        let parts = v1::Parts { relevance: score, cosine, keyword, ..v1::Parts::default() };
+        let why = if request.explain { vec![format!("{hits} words in common")] } else { Vec::new() };
+        results.push(v1::Scored { memory: get(state, space, &index.id)?, score, parts: Some(parts), why });
+    }
+    results.sort_by(|a, b| b.score.total_cmp(&a.score));
+    results.truncate(request.top_k as usize);
+    Ok(v1::RecallResponse {
+        results,
+        exact: true,
+        bound_met: true,
+        index: "exact".into(),
+        scored,
+        search_us: 1,
+        seen: None,
+    })
+}

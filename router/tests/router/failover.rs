@@ -1,0 +1,124 @@
+//! Nodes that lead no more, are busy, are dead or lose answers.
+
+use crate::common::World;
+use crate::common::node::Fault;
+use serde_json::json;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Waits until the router knows the cluster.
+async fn ready(world: &World) {
+    for _ in 0..100 {
+        if world.api().get("/readyz").await.status == 200 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the router does not get ready");
+}
+
+#[tokio::test]
+async fn a_new_leader_is_found_by_the_hint() {
+    let world = World::start().await;
+    let api = world.api();
+    api.add(json!([{"content": "one"}])).await.ok(201);
+    for leader in [3, 2, 1] {
+        world.cluster.leader.store(leader, Ordering::SeqCst);
+        let started = Instant::now();
+        api.add(json!([{"content": format!("by {leader}")}])).await.ok(201);
+        api.recall(json!({"query": "one"})).await.ok(200);
+        assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_dead_leader_is_waited_out() {
+    let world = World::start().await;
+    let api = world.api();
+    api.add(json!([{"id": "a", "content": "one"}])).await.ok(201);
+    world.fault(1, Fault::Dead);
+    let cluster = world.cluster.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        cluster.leader.store(2, Ordering::SeqCst);
+    });
+    api.add(json!([{"id": "b", "content": "two"}])).await.ok(201);
+    api.get("/v1/users/ann/memories/a").await.ok(200);
+    let metrics = world.operator().get("/metrics").await;
+    let text = metrics.body.as_str().unwrap().to_owned();
+    assert!(text.contains("holdfast_router_retries_total{reason=\"transport\"}"), "{text}");
+}
+
+#[tokio::test]
+async fn a_lost_answer_does_not_double_the_write() {
+    let world = World::start().await;
+    let api = world.api();
+    ready(&world).await;
+    world.fault(1, Fault::LoseAnswer);
+    let added = api.add(json!([{"content": "once"}])).await.ok(201);
+    assert_eq!(added["results"][0]["status"], "created");
+    let list = api.get("/v1/users/ann/memories").await.ok(200);
+    assert_eq!(list["memories"].as_array().unwrap().len(), 1);
+    assert_eq!(list["memories"][0]["count"], 1, "the repetition was recognised");
+    assert_eq!(list["memories"][0]["id"], added["results"][0]["id"]);
+}
+
+#[tokio::test]
+async fn nodes_that_are_busy_or_behind_are_asked_again() {
+    let world = World::start().await;
+    let api = world.api();
+    api.add(json!([{"content": "one"}])).await.ok(201);
+    for fault in [Fault::Busy, Fault::Behind] {
+        world.fault(1, fault);
+        api.recall(json!({"query": "one"})).await.ok(200);
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_time_is_told_as_it_is() {
+    let world = World::start().await;
+    let api = world.api();
+    api.add(json!([{"content": "one"}])).await.ok(201);
+    // Nobody leads: nothing was done.
+    for node in 1..=3 {
+        world.fault(node, Fault::Lost);
+    }
+    let reply = api.recall(json!({"query": "one", "deadline_ms": 300})).await;
+    reply.problem("unavailable");
+    assert!(reply.headers.contains_key("retry-after"));
+    // Nodes take the write and fall silent: it may have happened.
+    for node in 1..=3 {
+        world.fault(node, Fault::Silent);
+    }
+    let headers = [("idempotency-key", "keep-me")];
+    let body = json!({"memories": [{"content": "two"}]}).to_string().into_bytes();
+    let started = Instant::now();
+    let reply = api.send("POST", "/v1/users/ann/memories", &headers, body.clone()).await;
+    let (_, detail) = reply.problem("unknown_outcome");
+    assert!(detail.contains("Idempotency-Key"), "{detail}");
+    assert_eq!(reply.header("idempotency-key"), "keep-me");
+    assert!(started.elapsed() < Duration::from_secs(4), "the deadline holds");
+    for node in 1..=3 {
+        world.fault(node, Fault::None);
+    }
+    api.send("POST", "/v1/users/ann/memories", &headers, body).await.ok(201);
+}
+
+#[tokio::test]
+async fn readiness_follows_the_leaders() {
+    let world = World::start().await;
+    ready(&world).await;
+    let body = world.api().get("/readyz").await.ok(200);
+    assert_eq!((&body["nodes"], &body["groups"]), (&json!(3), &json!(5)));
+    world.fault(1, Fault::Dead);
+    for attempt in 0.. {
+        let reply = world.api().get("/readyz").await;
+        if reply.status == 503 {
+            assert_eq!(reply.body["groups_without_leader"], json!([0, 1, 2, 3, 4]));
+            break;
+        }
+        assert!(attempt < 100, "the loss of the leader goes unnoticed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(world.api().get("/healthz").await.status, 200);
+}

@@ -1,0 +1,11 @@
+//! The router against nodes that run the real state machine. One binary, so that it links once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod access;
+mod admin;
+mod bad_input;
+mod common;
+mod failover;
+mod memories;
+mod recall;
