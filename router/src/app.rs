@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::shared::Shared;
 use crate::work::{Embedding, WorkPool};
-use crate::{admin, feedback, health, memories, recall};
+use crate::{admin, error_pages, feedback, health, memories, recall};
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
@@ -156,9 +156,12 @@ fn client_routes(shared: &Arc<Shared>) -> Routes {
         .route("/v1/collections/{name}", axum::routing::any(no_collections))
         .route("/v1/collections/{name}/{*rest}", axum::routing::any(no_collections))
         .layer(from_fn_with_state(shared.clone(), layers::limit));
-    let health = Routes::new().route("/healthz", get(health::healthz)).route("/readyz", get(health::readyz));
+    let open = Routes::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/docs/errors/{id}", get(error_pages::page));
     let routes =
-        data.merge(health).fallback(layers::no_such_path).method_not_allowed_fallback(layers::no_such_method);
+        data.merge(open).fallback(layers::no_such_path).method_not_allowed_fallback(layers::no_such_method);
     finish(routes, shared)
 }
 
@@ -180,4 +183,49 @@ async fn no_collections() -> Problem {
     let detail =
         "shared collections are not supported yet; use /v1/users/{user} for the memories of one user";
     Problem::new(ErrorCode::NotFound, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use axum::body::{Body, to_bytes};
+    use axum::http::{Request, StatusCode};
+    use tower::ServiceExt;
+
+    async fn a_defect() -> &'static str {
+        panic!("on purpose")
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_and_not_the_end() {
+        let free = "127.0.0.1:0".parse().unwrap();
+        let router = Router::bind(RouterConfig::new(free, free, Vec::new()), None).await.unwrap();
+        let routes = finish(Routes::new().route("/panic", get(a_defect)), &router.shared);
+        for _ in 0..2 {
+            let request = Request::get("/panic").body(Body::empty()).unwrap();
+            let response = routes.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            let id = response.headers()["x-request-id"].clone();
+            let body: serde_json::Value =
+                serde_json::from_slice(&to_bytes(response.into_body(), 10_000).await.unwrap()).unwrap();
+            assert_eq!(body["code"], "internal");
+            assert_eq!(body["request_id"], id.to_str().unwrap());
+            assert!(!body.to_string().contains("on purpose"), "the inside stays inside");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_taken_is_named() {
+        let free = "127.0.0.1:0".parse().unwrap();
+        let first = Router::bind(RouterConfig::new(free, free, Vec::new()), None).await.unwrap();
+        let taken = first.http_addr();
+        let error = Router::bind(RouterConfig::new(taken, free, Vec::new()), None).await.err().unwrap();
+        assert!(error.to_string().contains(&taken.to_string()), "{error}");
+        let nodes = vec![(1, "not an address".to_owned())];
+        assert!(matches!(
+            Router::bind(RouterConfig::new(free, free, nodes), None).await,
+            Err(RouterError::Node(_))
+        ));
+    }
 }

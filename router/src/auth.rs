@@ -24,6 +24,8 @@ const UNKNOWN_FOR: Duration = Duration::from_secs(5);
 /// How long a key that was valid is believed while the meta group does not answer, so that a change
 /// of its leader does not lock everybody out.
 const STALE_FOR: Duration = Duration::from_secs(60);
+/// How long a key that is believed anyway may wait to be read again.
+const REFRESH_MAX: Duration = Duration::from_millis(500);
 const KEYS_MAX: u64 = 100_000;
 
 /// The rows of API keys, read through from the meta group.
@@ -50,25 +52,30 @@ impl KeyCache {
 
     /// The row of a key. Requests with the same key that come together read it once.
     async fn row(&self, nodes: &Nodes, id: &str, deadline: Deadline) -> Answer<Option<Arc<ApiKeyRow>>> {
+        let known = self.stale.get(id).await;
         let read = async {
-            let mut rows: Vec<ApiKeyRow> = nodes.read_meta(What::ApiKey(id.to_owned()), deadline).await?;
+            // Who was let in a moment ago does not wait long for the meta group.
+            let limit = known.as_ref().map_or(deadline.left(), |_| REFRESH_MAX.min(deadline.left()));
+            let read = nodes.read_meta(What::ApiKey(id.to_owned()), Deadline::after(limit));
+            let mut rows: Vec<ApiKeyRow> = read.await?;
             Ok::<_, Problem>(rows.pop().map(Arc::new))
         };
-        match self.fresh.try_get_with_by_ref(id, read).await {
-            Ok(row) => {
-                match &row {
-                    Some(row) => self.stale.insert(id.to_owned(), row.clone()).await,
-                    None => self.stale.invalidate(id).await,
-                }
-                Ok(row)
+        match (self.fresh.try_get_with_by_ref(id, read).await, known) {
+            (Ok(Some(row)), _) => {
+                self.stale.insert(id.to_owned(), row.clone()).await;
+                Ok(Some(row))
             }
-            Err(problem) => match self.stale.get(id).await {
-                Some(row) => {
-                    tracing::warn!(key = id, "the meta group does not answer; the key is believed as it was");
-                    Ok(Some(row))
-                }
-                None => Err(Problem::clone(&problem)),
-            },
+            (Ok(None), _) => {
+                self.stale.invalidate(id).await;
+                Ok(None)
+            }
+            (Err(_), Some(row)) => {
+                tracing::warn!(key = id, "the meta group does not answer; the key is believed as it was");
+                // Asked again after a while, not by every request; the bound on its age stays.
+                self.fresh.insert(id.to_owned(), Some(row.clone())).await;
+                Ok(Some(row))
+            }
+            (Err(problem), None) => Err(Problem::clone(&problem)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The stateless front of a Holdfast cluster.
 //!
-//! A request passes, in this order: [`http`](self) layers (id, metrics, bounds), authentication
+//! A request passes, in this order: `http` layers (id, metrics, bounds), authentication
 //! (the tenant comes from the API key alone), strict reading of the body, derivation (everything
 //! that needs a library, a model or a clock: normal form, terms, vectors, ids), and the call of the
 //! node that leads the space's shard. Nothing is kept here but caches: any number of routers may
@@ -11,7 +11,7 @@
 //! - `http/`: bodies, strict JSON, problem answers, identities of writes.
 //! - `auth`, `api_key`: from a header to an access.
 //! - `nodes/`: who leads what, and calls that find the leader, retry, and end honestly.
-//! - `memories/`, `recall/`, `feedback`, `admin/`, `health`: one file per call.
+//! - `memories/`, `recall/`, `feedback`, `admin/`, `health`, `error_pages`: one file per call.
 //! - `work`: analysis and embedding on bounded threads.
 
 mod admin;
@@ -19,6 +19,7 @@ mod api_key;
 mod app;
 mod auth;
 mod config;
+mod error_pages;
 mod feedback;
 mod filters;
 mod health;

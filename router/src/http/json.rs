@@ -37,6 +37,8 @@ pub(crate) fn part<'a, T: Deserialize<'a>>(text: &'a str, prefix: &str) -> Resul
 
 /// The path of a field below a prefix; `None` for the body itself.
 fn join(prefix: &str, path: &str) -> Option<String> {
+    // A question mark stands for a part of the path that was not read yet.
+    let path = path.strip_suffix('?').map_or(path, |known| known.trim_end_matches('.'));
     match (prefix, path) {
         ("", "." | "") => None,
         (prefix, "." | "") => Some(prefix.to_owned()),

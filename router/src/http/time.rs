@@ -47,7 +47,12 @@ pub(crate) struct Deadline(Instant);
 
 impl Deadline {
     pub(crate) fn after(duration: Duration) -> Self {
-        Self(Instant::now() + duration)
+        Self::of(Instant::now(), duration)
+    }
+
+    /// The deadline of something that began at `start`.
+    pub(crate) fn of(start: Instant, duration: Duration) -> Self {
+        Self(start + duration)
     }
 
     /// The time that is left, zero at the end.

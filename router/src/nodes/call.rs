@@ -7,7 +7,7 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, millis};
 use holdfast_core::space::Shard;
 use holdfast_core::{Error, ErrorCode};
-use holdfast_proto::{Refused, refusal_of, v1};
+use holdfast_proto::{MESSAGE_BYTES_MAX, Refused, refusal_of, v1};
 use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
@@ -166,6 +166,11 @@ impl Search {
             Some(refused) if refused.error.code == ErrorCode::UnknownOutcome => {
                 Problem::new(ErrorCode::Unavailable, "no node could be reached; nothing was done; retry")
             }
+            Some(refused) if refused.route == v1::Route::NotLeader => {
+                let detail =
+                    "no leader could be found in time for this part of the data; nothing was done; retry";
+                Problem::new(ErrorCode::Unavailable, detail)
+            }
             Some(refused) => {
                 let mut problem = Problem::from(refused.error);
                 problem.retry_after_ms = refused.retry_after_ms.or(problem.retry_after_ms);
@@ -215,7 +220,12 @@ fn failure_of(status: &Status, safety: Safety) -> Failure {
     if !answered {
         // What the transport says is for the log; the caller cannot act on it.
         tracing::debug!(code = ?status.code(), "a node did not answer: {}", status.message());
-        if !is_write {
+        if refused.error.code == ErrorCode::TooLarge {
+            let mib = MESSAGE_BYTES_MAX / (1024 * 1024);
+            let detail =
+                format!("the answer has more than {mib} MiB; ask for less, with a smaller top_k or limit");
+            refused.error = Error::new(ErrorCode::TooLarge, detail);
+        } else if !is_write {
             refused.error = Error::new(ErrorCode::Unavailable, "no node answered; retry after a moment");
         }
     }

@@ -79,7 +79,7 @@ pub(crate) async fn recall(
     let (access, space) = caller.require(Rights::READ)?;
     let mut query = Query::read(&body)?;
     let wish = tokens::wish(&access.tenant, query.token.as_deref(), &headers, query.consistency)?;
-    let deadline = Deadline::after(query.deadline.unwrap_or(shared.config.read_timeout));
+    let deadline = Deadline::of(started, query.deadline.unwrap_or(shared.config.read_timeout));
 
     let embedding = Instant::now();
     let model = embed(&shared, &mut query, deadline).await?;

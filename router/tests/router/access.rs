@@ -105,3 +105,19 @@ async fn rights_are_needed_one_by_one() {
     reader.get("/v1/users/ann/memories/x").await.ok(200);
     reader.delete("/v1/users/ann/memories/x").await.problem("permission_denied");
 }
+
+#[tokio::test]
+async fn a_meta_group_without_leader_locks_nobody_out() {
+    use crate::common::node::Fault;
+    let world = World::start().await;
+    let api = world.api();
+    api.add(json!([{"content": "x"}])).await.ok(201);
+    for node in 1..=3 {
+        world.fault(node, Fault::MetaLost);
+    }
+    let (stranger, row) = new_api_key(TENANT, None, Rights::ALL, "", None);
+    put(&world, row);
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    api.recall(json!({"query": "x"})).await.ok(200);
+    api.with_key(&stranger).recall(json!({"query": "x"})).await.problem("unavailable");
+}

@@ -83,7 +83,7 @@ async fn administration_needs_a_key_and_metrics_do_not() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
-    assert!(!text.contains("ann"), "no user is named");
+    assert!(!text.contains("users/ann"), "no user is named");
     // The two listeners share nothing but health.
     world.api().get("/metrics").await.problem("not_found");
     world.api().get("/admin/v1/keys").await.problem("not_found");

@@ -135,6 +135,9 @@ async fn the_envelope_of_a_request_is_checked() {
     assert_eq!(reply.status, 405);
     reply.problem("invalid_argument");
     api.get("/v1/nothing").await.problem("not_found");
+    let page = api.get("/docs/errors/too_large").await;
+    assert!(page.body.as_str().unwrap().starts_with("# `too_large`"), "the type of a problem is a page");
+    api.get("/docs/errors/none").await.problem("not_found");
     api.get("/v2/users/ann/memories").await.problem("not_found");
     let (_, detail) = api.get("/v1/collections/products/memories").await.problem("not_found");
     assert!(detail.contains("collections"), "{detail}");

@@ -54,6 +54,8 @@ pub enum Fault {
     LoseAnswer,
     /// Says that it leads not, and names nobody.
     Lost,
+    /// As [`Fault::Lost`], for the meta group alone.
+    MetaLost,
     /// Says that it is behind, once.
     Behind,
     /// Says that it is busy, once.
@@ -169,7 +171,7 @@ impl Service {
                 self.node.set(Fault::None);
                 return Err(refuse(Error::new(ErrorCode::Overloaded, "busy"), v1::Route::Retry, None));
             }
-            Fault::None | Fault::LoseAnswer => {}
+            Fault::None | Fault::LoseAnswer | Fault::MetaLost => {}
         }
         if leader == self.node.id {
             return Ok(());
@@ -273,6 +275,10 @@ impl Node for Service {
 
     async fn read_meta(&self, request: Request<v1::ReadMetaRequest>) -> Answer<v1::ReadMetaResponse> {
         self.lead().await?;
+        if self.node.fault() == Fault::MetaLost {
+            let error = Error::new(ErrorCode::Unavailable, "no leader");
+            return Err(refuse(error, v1::Route::NotLeader, None));
+        }
         let mut groups = self.cluster.groups.lock().unwrap();
         let state = &groups.entry(0).or_default().state;
         let one = |key: Vec<u8>| state.get(&key).unwrap().into_iter().collect::<Vec<_>>();
