@@ -107,6 +107,8 @@ proptest! {
         for profile in Profile::ALL {
             let scorer = Scorer::new(profile, now_micros);
             let got = scorer.score(&scorer.parts(relevance, &row), boost_sum(boosts.clone()));
+            let plain = scorer.score(&scorer.parts(relevance, &row), 0.0);
+            prop_assert_eq!(scorer.score_row(relevance, &row), plain);
             prop_assert!((-0.2..=1.2 + 1e-9).contains(&got), "{:?}: {}", profile, got);
         }
     }
