@@ -140,6 +140,12 @@ impl Spaces {
         self.table.lock().usage()
     }
 
+    /// Evicts one image as if memory were short; false if none is live.
+    #[cfg(test)]
+    pub(super) fn evict_oldest(&self) -> bool {
+        self.table.lock().evict_oldest()
+    }
+
     fn take(&self, events: &[Event]) {
         let changed = self.distribute(events);
         if changed.is_empty() {

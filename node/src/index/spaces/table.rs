@@ -149,13 +149,16 @@ impl Table {
     }
 
     fn evict(&mut self) {
-        while self.bytes > self.budget
-            && let Some((_, space)) = self.by_use.first_key_value()
-        {
-            let space = space.clone();
-            self.drop_live(&space);
-            self.evicted += 1;
-        }
+        while self.bytes > self.budget && self.evict_oldest() {}
+    }
+
+    /// Evicts the live image that was not used for the longest time; false if none is live.
+    pub(super) fn evict_oldest(&mut self) -> bool {
+        let Some((_, space)) = self.by_use.first_key_value() else { return false };
+        let space = space.clone();
+        self.drop_live(&space);
+        self.evicted += 1;
+        true
     }
 
     fn drop_live(&mut self, space: &SpaceKey) {

@@ -1,0 +1,174 @@
+//! Whatever history made an image, it answers as the oracle says and as a fresh image does.
+
+use super::oracle::{self, Stored};
+use super::store::{Store, space};
+use super::*;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone)]
+enum Change {
+    Put(u64, IndexRow),
+    /// The same text with other numbers, as feedback makes it.
+    Touch(u64, u32),
+    Remove(u64),
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let seq = 1..14u64;
+    let change = prop_oneof![
+        5 => (seq.clone(), rows()).prop_map(|(seq, row)| Change::Put(seq, row)),
+        1 => (seq.clone(), 0..50u32).prop_map(|(seq, count)| Change::Touch(seq, count)),
+        2 => seq.prop_map(Change::Remove),
+    ];
+    prop::collection::vec(change, 0..40)
+}
+
+fn apply(stored: &mut Stored, image: &mut Image, change: &Change) -> (u64, Option<IndexRow>) {
+    let (seq, row) = match change {
+        Change::Put(seq, row) => (*seq, Some(IndexRow { id: format!("m{seq}"), ..row.clone() })),
+        Change::Touch(seq, count) => {
+            let touched =
+                |row: &IndexRow| IndexRow { access_count: *count, pinned: !row.pinned, ..row.clone() };
+            (*seq, stored.get(seq).map(touched))
+        }
+        Change::Remove(seq) => (*seq, None),
+    };
+    match &row {
+        Some(row) => {
+            stored.insert(seq, row.clone());
+            image.put(seq, row);
+            // Events may come twice.
+            image.put(seq, row);
+        }
+        None => {
+            stored.remove(&seq);
+            image.remove(seq);
+        }
+    }
+    (seq, row)
+}
+
+/// Scores of the image are f32 in places; those of the oracle are not.
+const CLOSE: f64 = 1e-4;
+
+fn check(answer: &Answer, stored: &Stored, asked: &Asked) -> Result<(), TestCaseError> {
+    let scores = oracle::scores(stored, asked);
+    prop_assert_eq!(answer.scored, scores.len() as u64);
+    prop_assert!(answer.exact && answer.bound_met);
+    let min_score = asked.min_score.unwrap_or(f64::NEG_INFINITY);
+    let mut allowed: Vec<f64> = scores
+        .iter()
+        .filter(|(seq, score)| oracle::passes(&stored[seq], asked) && **score >= min_score - CLOSE)
+        .map(|(_, score)| *score)
+        .collect();
+    allowed.sort_by(|a, b| b.total_cmp(a));
+    let certain = allowed.iter().filter(|score| **score >= min_score + CLOSE).count();
+    prop_assert!(
+        answer.hits.len() >= certain.min(asked.top_k) && answer.hits.len() <= allowed.len().min(asked.top_k)
+    );
+    for (at, hit) in answer.hits.iter().enumerate() {
+        let row = &stored[&hit.seq];
+        prop_assert_eq!(&hit.id, &row.id);
+        prop_assert!(oracle::passes(row, asked));
+        prop_assert!(
+            (hit.score - scores[&hit.seq]).abs() < CLOSE,
+            "{} is not {}",
+            hit.score,
+            scores[&hit.seq]
+        );
+        prop_assert!(
+            (hit.score - allowed[at]).abs() < CLOSE,
+            "place {at}: {} is not {}",
+            hit.score,
+            allowed[at]
+        );
+        let part = |part: f64| (0.0..=1.0).contains(&part);
+        let parts = hit.parts;
+        prop_assert!(
+            part(parts.relevance) && part(parts.cosine) && part(parts.keyword) && part(parts.recency)
+        );
+    }
+    for pair in answer.hits.windows(2) {
+        prop_assert!((pair[0].score, pair[0].seq) > (pair[1].score, pair[1].seq));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_image_is_the_state(changes in changes(), asked in prop::collection::vec(queries(), 1..6)) {
+        let (store, space) = (Store::default(), space("ann"));
+        let (mut stored, mut image) = (BTreeMap::new(), Image::new());
+        for change in &changes {
+            let change = apply(&mut stored, &mut image, change);
+            store.write(&space, &[change]);
+        }
+        let mut fresh = Image::new();
+        stored.iter().for_each(|(seq, row)| fresh.put(*seq, row));
+        fresh.shrink();
+        for image in [&image, &fresh] {
+            let report = verify(image, &space, &store).unwrap();
+            prop_assert!(report.is_clean(), "{:?}", report);
+            prop_assert_eq!(image.len(), stored.len());
+        }
+        for asked in &asked {
+            let terms = asked.terms();
+            let query = asked.query(&terms);
+            let answer = image.search(&query).unwrap();
+            check(&answer, &stored, asked)?;
+            let again = fresh.search(&query).unwrap();
+            prop_assert_eq!(answer.hits.len(), again.hits.len());
+            for (a, b) in answer.hits.iter().zip(&again.hits) {
+                prop_assert!((a.score - b.score).abs() < 1e-9, "{:?} {:?}", a, b);
+            }
+        }
+    }
+
+    /// What is forgotten in an image is found by the comparison with the store.
+    #[test]
+    fn a_missed_event_is_found(changes in changes(), missed in (1..14u64, rows())) {
+        let (store, space) = (Store::default(), space("ann"));
+        let (mut stored, mut image) = (BTreeMap::new(), Image::new());
+        for change in &changes {
+            let change = apply(&mut stored, &mut image, change);
+            store.write(&space, &[change]);
+        }
+        let row = IndexRow { id: format!("m{}", missed.0), ..missed.1 };
+        let same = stored.get(&missed.0) == Some(&row);
+        store.write(&space, &[(missed.0, Some(row))]);
+        prop_assert_eq!(verify(&image, &space, &store).unwrap().is_clean(), same);
+    }
+
+    /// Two partitions that share counts and constants answer as one.
+    #[test]
+    fn partitions_answer_as_one(rows in prop::collection::vec(rows(), 0..30), asked in queries()) {
+        // Speakers are recognised by partition.
+        let asked = Asked { text: "What color is the red bicycle?", min_score: None, top_k: 50, ..asked };
+        let mut parts = [Image::new(), Image::new()];
+        let mut whole = Image::new();
+        for (seq, row) in (1u64..).zip(rows) {
+            let row = IndexRow { id: format!("m{seq}"), ..row };
+            let home = row.session.as_ref().map_or(seq, |session| session.len() as u64 + u64::from(session.as_bytes()[1]));
+            parts[(home % 2) as usize].put(seq, &row);
+            whole.put(seq, &row);
+        }
+        let terms = asked.terms();
+        let query = asked.query(&terms);
+        let mut corpus = holdfast_core::score::CorpusStats::default();
+        parts.iter().for_each(|part| corpus.merge(&part.corpus(&query).unwrap()));
+        let mut stats = holdfast_core::score::Stats::default();
+        parts.iter().for_each(|part| stats.merge(&part.stats(&query, &corpus).unwrap()));
+        let constants = holdfast_core::score::Constants::from_stats(&stats, &query.prior, corpus.query_weight());
+        let mut hits: Vec<Hit> = parts.iter()
+            .flat_map(|part| part.search_with(&query, &corpus, &constants).unwrap().hits)
+            .collect();
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.seq.cmp(&a.seq)));
+        let want = whole.search(&query).unwrap().hits;
+        prop_assert_eq!(hits.len(), want.len());
+        for (a, b) in hits.iter().zip(&want) {
+            prop_assert!((a.score - b.score).abs() < 1e-6, "{:?} {:?}", a, b);
+        }
+    }
+}
