@@ -16,28 +16,38 @@ use super::clock::Clock;
 use super::error::{ProposeError, ReadError, ReadRefused};
 use super::log::GroupLog;
 use super::reads::{ReadConfirmer, ReadQueue};
+use super::state_machine::Idle;
 use super::status::{GroupStatus, LeadershipWatch, Metrics};
 use super::types::{GroupId, NodeId, RaftHandle};
 
 /// How long `shutdown` lets entries in flight finish.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
+/// How long `shutdown` waits for the state to finish what it is applying.
+const APPLY_TIME: Duration = Duration::from_secs(30);
+
 /// A replica of a Raft group. Clones share it.
 #[derive(Clone)]
 pub struct Group(Arc<Inner>);
 
-struct Inner {
-    id: GroupId,
-    node: NodeId,
-    raft: RaftHandle,
-    log: GroupLog,
-    acks: Arc<AckClock>,
+/// What a group is made of.
+pub(crate) struct Replica {
+    pub(crate) id: GroupId,
+    pub(crate) node: NodeId,
+    pub(crate) raft: RaftHandle,
+    pub(crate) log: GroupLog,
+    pub(crate) acks: Arc<AckClock>,
     /// The age at which a confirmation of leadership is too old.
-    lease: Duration,
+    pub(crate) lease: Duration,
+}
+
+struct Inner {
+    replica: Replica,
     queue: Queue,
     reads: ReadQueue,
     counters: Arc<BatchCounters>,
     tasks: Mutex<Vec<(oneshot::Sender<()>, JoinHandle<()>)>>,
+    idle: Mutex<Option<Idle>>,
 }
 
 /// How many commands a replica has proposed, in how many entries.
@@ -50,32 +60,25 @@ pub struct BatchStats {
 }
 
 impl Group {
-    pub(crate) fn start(
-        id: GroupId,
-        node: NodeId,
-        raft: RaftHandle,
-        log: GroupLog,
-        acks: Arc<AckClock>,
-        lease: Duration,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    pub(crate) fn start(replica: Replica, idle: Idle, clock: Arc<dyn Clock>) -> Self {
+        let raft = &replica.raft;
         let counters = Arc::new(BatchCounters::default());
-        let leadership = LeadershipWatch::new(node, raft.server_metrics());
+        let leadership = LeadershipWatch::new(replica.node, raft.server_metrics());
         let (queue, batcher) = Batcher::new(raft.clone(), clock, leadership, counters.clone());
         let (reads, confirmer) = ReadConfirmer::new(raft.clone());
         let (stop_batcher, batcher_stopped) = oneshot::channel();
         let (stop_reads, reads_stopped) = oneshot::channel();
-        let tasks = vec![
+        let tasks = Mutex::new(vec![
             (stop_batcher, tokio::spawn(batcher.run(batcher_stopped))),
             (stop_reads, tokio::spawn(confirmer.run(reads_stopped))),
-        ];
-        let tasks = Mutex::new(tasks);
-        Group(Arc::new(Inner { id, node, raft, log, acks, lease, queue, reads, counters, tasks }))
+        ]);
+        let idle = Mutex::new(Some(idle));
+        Group(Arc::new(Inner { replica, queue, reads, counters, tasks, idle }))
     }
 
     /// The group.
     pub fn id(&self) -> GroupId {
-        self.0.id
+        self.0.replica.id
     }
 
     /// Proposes one command and waits until it is applied here.
@@ -91,7 +94,7 @@ impl Group {
 
     /// Refuses early what openraft would refuse late, or leave hanging.
     fn check_writable(&self) -> Result<(), ProposeError> {
-        let metrics = self.0.raft.metrics();
+        let metrics = self.0.replica.raft.metrics();
         let metrics = metrics.borrow();
         if let Err(fatal) = &metrics.running_state {
             return Err(match fatal {
@@ -106,7 +109,7 @@ impl Group {
         // A leader of a new term has no acknowledgement yet and may try.
         let now = Instant::now();
         match self.quorum_ack(&metrics, now) {
-            Some(ack) if now.saturating_duration_since(ack) > 2 * self.0.lease => {
+            Some(ack) if now.saturating_duration_since(ack) > 2 * self.0.replica.lease => {
                 Err(ProposeError::Unavailable("no majority of the replicas answers".into()))
             }
             _ => Ok(()),
@@ -125,10 +128,10 @@ impl Group {
     /// What this replica knows about the group.
     pub fn status(&self) -> GroupStatus {
         let now = Instant::now();
-        let metrics = self.0.raft.metrics();
+        let metrics = self.0.replica.raft.metrics();
         let metrics = metrics.borrow();
         let ack = self.quorum_ack(&metrics, now);
-        GroupStatus::of(self.0.id, &metrics, self.0.log.committed(), ack, now)
+        GroupStatus::of(self.0.replica.id, &metrics, self.0.replica.log.committed(), ack, now)
     }
 
     fn quorum_ack(&self, metrics: &Metrics, now: Instant) -> Option<Instant> {
@@ -136,7 +139,7 @@ impl Group {
             return None;
         }
         let voters = metrics.membership_config.membership().get_joint_config();
-        self.0.acks.quorum(self.0.node, metrics.current_term, voters, now)
+        self.0.replica.acks.quorum(self.0.replica.node, metrics.current_term, voters, now)
     }
 
     /// Whether this leader may answer session reads from its visible state, without a quorum round.
@@ -156,7 +159,7 @@ impl Group {
         if !status.leader_applied_own_term {
             return Err(ReadRefused::NotCaughtUp);
         }
-        let lease_ms = u64::try_from(self.0.lease.as_millis()).unwrap_or(u64::MAX);
+        let lease_ms = u64::try_from(self.0.replica.lease.as_millis()).unwrap_or(u64::MAX);
         match status.millis_since_quorum_ack {
             Some(age_ms) if age_ms < lease_ms => Ok(()),
             age_ms => Err(ReadRefused::StaleLeadership { age_ms }),
@@ -165,12 +168,12 @@ impl Group {
 
     /// Follows who leads the group.
     pub fn watch(&self) -> LeadershipWatch {
-        LeadershipWatch::new(self.0.node, self.0.raft.server_metrics())
+        LeadershipWatch::new(self.0.replica.node, self.0.replica.raft.server_metrics())
     }
 
     /// Waits until this replica has applied the entry at `index`; false at the deadline or when it stops.
     pub async fn wait_applied(&self, index: u64, deadline: Instant) -> bool {
-        let mut metrics = self.0.raft.metrics();
+        let mut metrics = self.0.replica.raft.metrics();
         let wait = metrics.wait_for(|metrics| {
             metrics.running_state.is_err()
                 || metrics.last_applied.is_some_and(|applied| applied.index >= index)
@@ -186,7 +189,7 @@ impl Group {
     /// # Errors
     /// When the group does not run on this node.
     pub async fn elect(&self) -> Result<(), ReadError> {
-        self.0.raft.trigger().elect().await.map_err(|fatal| ReadError::Unavailable(fatal.to_string()))
+        self.0.replica.raft.trigger().elect().await.map_err(|fatal| ReadError::Unavailable(fatal.to_string()))
     }
 
     /// How many commands this replica has proposed, in how many entries.
@@ -198,10 +201,11 @@ impl Group {
     }
 
     pub(crate) fn raft(&self) -> &RaftHandle {
-        &self.0.raft
+        &self.0.replica.raft
     }
 
-    /// Stops taking commands, lets those in flight finish for a moment, and stops the replica.
+    /// Stops taking commands, lets those in flight finish for a moment, and stops the replica. The state
+    /// is not touched after this.
     pub async fn shutdown(&self) {
         let tasks = std::mem::take(&mut *self.0.tasks.lock());
         let mut stopping = Vec::new();
@@ -212,12 +216,18 @@ impl Group {
         }
         let mut all = futures::future::join_all(stopping);
         let drained = tokio::time::timeout(DRAIN_TIME, &mut all).await.is_ok();
-        if let Err(error) = self.0.raft.shutdown().await {
-            tracing::error!(group = self.0.id, %error, "the group did not stop cleanly");
+        if let Err(error) = self.0.replica.raft.shutdown().await {
+            tracing::error!(group = self.0.replica.id, %error, "the group did not stop cleanly");
         }
         if !drained {
             // openraft has answered or dropped everything by now.
             let _ = all.await;
+        }
+        let idle = self.0.idle.lock().take();
+        if let Some(idle) = idle
+            && tokio::time::timeout(APPLY_TIME, idle).await.is_err()
+        {
+            tracing::error!(group = self.id(), "the state is still applying entries of the stopped group");
         }
     }
 }

@@ -14,7 +14,7 @@ use super::address::AddressBook;
 use super::apply_pool::ApplyPool;
 use super::clock::Clock;
 use super::error::{InitializeError, OpenError};
-use super::group::Group;
+use super::group::{Group, Replica};
 use super::log::{GroupLog, LogEngine, LogOptions, LogStats};
 use super::network::{Network, Peers};
 use super::service::{RaftService, Registry};
@@ -281,21 +281,18 @@ impl Starter<'_> {
         let log = self.open_log(id, applier.clone()).await?;
         let acks = Arc::new(AckClock::default());
         let network = Network { group: id, peers: self.peers.clone(), acks: acks.clone() };
-        let state_machine = StateMachine::new(id, applier, self.pool.clone());
+        let (state_machine, idle) = StateMachine::new(id, applier, self.pool.clone());
         let raft = RaftHandle::new(node, config, network, log.clone(), state_machine)
             .await
             .map_err(|error| OpenError::Start { group: id, cause: error.to_string() })?;
-        Ok(Group::start(id, node, raft, log, acks, timing.lease_min, self.clock.clone()))
+        let replica = Replica { id, node, raft, log, acks, lease: timing.lease_min };
+        Ok(Group::start(replica, idle, self.clock.clone()))
     }
 
     /// Opens a group's log and refuses one that has lost what it once had: voting with it could undo
     /// acknowledged writes.
     async fn open_log(&self, id: GroupId, applier: Arc<dyn Applier>) -> Result<GroupLog, OpenError> {
-        let engine = self.log.clone();
-        let cache_bytes = self.cache_bytes;
-        let log = tokio::task::spawn_blocking(move || GroupLog::open(engine, id, cache_bytes))
-            .await
-            .map_err(|error| OpenError::Start { group: id, cause: error.to_string() })??;
+        let log = GroupLog::open(self.log.clone(), id, self.cache_bytes).await?;
         let applied = self
             .pool
             .run(move || applier.applied())

@@ -9,6 +9,7 @@ use openraft::{
     AnyError, EntryPayload as RaftPayload, OptionalSend, RaftSnapshotBuilder, Snapshot, SnapshotMeta,
     StorageIOError,
 };
+use tokio::sync::oneshot;
 
 use super::apply_pool::ApplyPool;
 use super::error::ApplierError;
@@ -23,11 +24,18 @@ pub(crate) struct StateMachine {
     group: GroupId,
     applier: Arc<dyn Applier>,
     pool: ApplyPool,
+    /// Dropped with the rest, which tells [`Idle`].
+    _in_use: oneshot::Sender<()>,
 }
 
+/// Resolves (to an error) once openraft will not touch the state any more. Its own `shutdown` does not
+/// wait for the task that applies entries.
+pub(crate) type Idle = oneshot::Receiver<()>;
+
 impl StateMachine {
-    pub(crate) fn new(group: GroupId, applier: Arc<dyn Applier>, pool: ApplyPool) -> Self {
-        StateMachine { group, applier, pool }
+    pub(crate) fn new(group: GroupId, applier: Arc<dyn Applier>, pool: ApplyPool) -> (Self, Idle) {
+        let (in_use, idle) = oneshot::channel();
+        (StateMachine { group, applier, pool, _in_use: in_use }, idle)
     }
 
     async fn apply_entries(&self, entries: Vec<RaftEntry>) -> Result<Vec<Outcomes>, ApplierError> {

@@ -217,7 +217,8 @@ impl Cluster {
         let mut replicas = self.nodes.values().map(prefix);
         let first = replicas.next().unwrap();
         for other in replicas {
-            assert!(first == other, "replicas of group {group} applied different entries");
+            let differs = first.iter().zip(&other).find(|(a, b)| a != b);
+            assert!(differs.is_none(), "replicas of group {group} applied different entries: {differs:?}");
         }
         let commands = |entry: CommittedEntry| match entry.body {
             CommittedBody::Normal(payload) => payload.commands,

@@ -1,6 +1,8 @@
 //! The node's one raft-engine, its log thread and its clean-up thread.
 
 use std::fs::{self, File};
+use std::io::Write;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,19 +12,45 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use protobuf::well_known_types::BytesValue;
 use raft_engine::{Config, Engine, LogBatch};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::files::{ObservedFiles, SyncProbe};
-use super::writer::{Change, Done, Records, Request, Writer, WriterCounters, panic_text};
+use super::reader::{self, Read};
+use super::writer::{Change, Done, Request, Writer, WriterCounters, panic_text};
 use crate::raft::error::LogError;
-use crate::raft::types::{GroupId, NodeId};
+use crate::raft::types::{GroupId, NodeId, RaftEntry};
 
-pub(crate) type RawEngine = Engine<ObservedFiles>;
+/// raft-engine, made safe to drop.
+pub(crate) struct RawEngine {
+    engine: Engine<ObservedFiles>,
+    probe: Arc<SyncProbe>,
+}
+
+impl Deref for RawEngine {
+    type Target = Engine<ObservedFiles>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.engine
+    }
+}
+
+impl Drop for RawEngine {
+    fn drop(&mut self) {
+        // Nobody can write any more; the engine closes its files next.
+        self.probe.close();
+    }
+}
 
 /// Requests that may wait for the log thread.
 const QUEUE_REQUESTS_MAX: usize = 4_096;
+/// Reads that may wait for the reader thread.
+const QUEUE_READS_MAX: usize = 256;
+
+const WRITER: &str = "raft-log";
+const READER: &str = "raft-log-read";
+const CLEANER: &str = "raft-log-clean";
+
 /// How often files without live entries are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(10);
 /// How long `close` waits for reads that are under way.
@@ -32,6 +60,9 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 pub(crate) fn region(group: GroupId) -> u64 {
     u64::from(group)
 }
+
+/// The file that names the log's owner a second time.
+const OWNER_FILE: &str = "OWNER";
 
 /// Above every group's region: what concerns the whole node.
 const NODE_REGION: u64 = 1 << 32;
@@ -103,10 +134,11 @@ pub struct LogStats {
 pub(crate) struct LogEngine {
     raw: RwLock<Option<Arc<RawEngine>>>,
     requests: mpsc::Sender<Request>,
+    reads: mpsc::Sender<Option<Read>>,
     poison: Arc<Poison>,
     probe: Arc<SyncProbe>,
     counters: Arc<WriterCounters>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<(&'static str, JoinHandle<()>)>>,
     cleaner: Mutex<Option<(std_mpsc::Sender<()>, JoinHandle<()>)>>,
 }
 
@@ -121,15 +153,19 @@ impl LogEngine {
         let counters = Arc::new(WriterCounters::default());
         let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
         let writer = Writer { raw: raw.clone(), poison: poison.clone(), counters: counters.clone() };
-        let writer = spawn("raft-log", move || writer.run(queue))?;
+        let writer = spawn(WRITER, move || writer.run(queue))?;
+        let (reads, read_queue) = mpsc::channel(QUEUE_READS_MAX);
+        let read_from = raw.clone();
+        let reader = spawn(READER, move || reader::run(&read_from, read_queue))?;
         let cleaner = spawn_cleaner(raw.clone(), poison.clone())?;
         Ok(Arc::new(LogEngine {
             raw: RwLock::new(Some(raw)),
             requests,
+            reads,
             poison,
             probe,
             counters,
-            writer: Mutex::new(Some(writer)),
+            threads: Mutex::new(vec![(WRITER, writer), (READER, reader)]),
             cleaner: Mutex::new(Some(cleaner)),
         }))
     }
@@ -148,7 +184,7 @@ impl LogEngine {
 
     /// Queues a change and waits until it is on disk.
     pub(crate) async fn write(&self, group: GroupId, change: Change) -> Result<(), LogError> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let done: Done = Box::new(move |result| {
             // A caller that went away does not need the answer.
             let _ = sender.send(result);
@@ -162,26 +198,18 @@ impl LogEngine {
         self.raw.read().clone().ok_or(LogError::Closed)
     }
 
-    /// Reads the encoded records of `start..end`, at least one and then up to `bytes_max`. Blocks.
-    pub(crate) fn read(
+    /// Reads the entries `start..end`: at least one and then up to `bytes_max`.
+    pub(crate) async fn read(
         &self,
         group: GroupId,
         start: u64,
         end: u64,
         bytes_max: usize,
-    ) -> Result<Vec<BytesValue>, LogError> {
-        let raw = self.raw()?;
-        let mut records = Vec::new();
-        let read = catch_unwind(AssertUnwindSafe(|| {
-            raw.fetch_entries_to::<Records>(region(group), start, end, Some(bytes_max), &mut records)
-        }));
-        match read {
-            Ok(Ok(_count)) => Ok(records),
-            Ok(Err(error)) => {
-                Err(LogError::Corrupt(format!("group {group}: entries {start}..{end}: {error}")))
-            }
-            Err(panic) => Err(LogError::Corrupt(panic_text(panic.as_ref()))),
-        }
+    ) -> Result<Vec<RaftEntry>, LogError> {
+        let (answer, answered) = oneshot::channel();
+        let read = Read { group, start, end, bytes_max, answer };
+        self.reads.send(Some(read)).await.map_err(|_closed| LogError::Closed)?;
+        answered.await.map_err(|_dropped| LogError::Closed)?
     }
 
     pub(crate) fn stats(&self) -> LogStats {
@@ -204,6 +232,7 @@ impl LogEngine {
     pub(crate) async fn close(self: &Arc<Self>) -> Result<(), LogError> {
         // An error means that the thread is gone already.
         let _ = self.requests.send(Request::Stop).await;
+        let _ = self.reads.send(None).await;
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.close_blocking())
             .await
@@ -213,10 +242,10 @@ impl LogEngine {
     fn close_blocking(&self) -> Result<(), LogError> {
         if let Some((stop, cleaner)) = self.cleaner.lock().take() {
             drop(stop);
-            join(cleaner, "raft-log-clean");
+            join(cleaner, CLEANER);
         }
-        if let Some(writer) = self.writer.lock().take() {
-            join(writer, "raft-log");
+        for (name, thread) in self.threads.lock().drain(..) {
+            join(thread, name);
         }
         let Some(mut raw) = self.raw.write().take() else { return Ok(()) };
         let start = Instant::now();
@@ -236,7 +265,6 @@ impl LogEngine {
 }
 
 fn drop_engine(engine: RawEngine) -> Result<(), LogError> {
-    // Its drop syncs the active file and panics when that fails.
     catch_unwind(AssertUnwindSafe(|| drop(engine))).map_err(|panic| LogError::Io(panic_text(panic.as_ref())))
 }
 
@@ -250,30 +278,62 @@ fn open_raw(dir: &Path, probe: Arc<SyncProbe>) -> Result<RawEngine, LogError> {
         enable_log_recycle: false,
         ..Config::default()
     };
-    let files = Arc::new(ObservedFiles::new(probe));
+    let files = Arc::new(ObservedFiles::new(probe.clone()));
     // Recovery panics on a log that it cannot make sense of.
     let opened = catch_unwind(AssertUnwindSafe(|| Engine::open_with_file_system(config, files)));
     match opened {
-        Ok(Ok(engine)) => Ok(engine),
+        Ok(Ok(engine)) => Ok(RawEngine { engine, probe }),
         Ok(Err(error)) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
         Err(panic) => Err(LogError::Corrupt(format!("{}: {}", dir.display(), panic_text(panic.as_ref())))),
     }
 }
 
-/// Writes this node's name into a new log; refuses the log of another.
+/// Writes this node's name into a new log, and refuses the log of another.
+///
+/// The name stands in the log and in a file beside it. raft-engine takes a damaged last file for the
+/// torn end of a write: if the log lacks a name that the file has, its beginning was lost, and it must
+/// not be taken for the empty log of a new node.
 fn claim(raw: &RawEngine, options: &LogOptions) -> Result<(), LogError> {
     let wanted = format!("node {} of cluster {}", options.node, options.cluster);
-    match raw.get(NODE_REGION, key::OWNER) {
-        Some(found) if found == wanted.as_bytes() => Ok(()),
-        Some(found) => Err(LogError::WrongOwner { found: String::from_utf8_lossy(&found).into(), wanted }),
-        None => {
-            let mut batch = LogBatch::default();
-            batch
-                .put(NODE_REGION, key::OWNER.to_vec(), wanted.into_bytes())
-                .and_then(|()| raw.write(&mut batch, true))
-                .map_err(|error| LogError::Io(error.to_string()))?;
-            Ok(())
+    let file = options.dir.join(OWNER_FILE);
+    let describe = |error: std::io::Error| LogError::Io(format!("{}: {error}", file.display()));
+    let beside = match fs::read(&file) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(describe(error)),
+    };
+    let inside = raw.get(NODE_REGION, key::OWNER);
+    for found in [&inside, &beside].into_iter().flatten() {
+        if found != wanted.as_bytes() {
+            return Err(LogError::WrongOwner { found: String::from_utf8_lossy(found).into(), wanted });
         }
+    }
+    if inside.is_none() {
+        if beside.is_some() {
+            return Err(LogError::Corrupt(format!("{} has lost its beginning", options.dir.display())));
+        }
+        let mut batch = LogBatch::default();
+        batch
+            .put(NODE_REGION, key::OWNER.to_vec(), wanted.clone().into_bytes())
+            .and_then(|()| raw.write(&mut batch, true))
+            .map_err(|error| LogError::Io(error.to_string()))?;
+    }
+    if beside.is_none() {
+        write_durably(&file, wanted.as_bytes()).map_err(describe)?;
+    }
+    Ok(())
+}
+
+/// Writes a small file so that after a power cut it is there whole, or not at all.
+fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    match path.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
     }
 }
 
@@ -320,5 +380,5 @@ fn spawn_cleaner(
             }
         }
     };
-    Ok((stop, spawn("raft-log-clean", body)?))
+    Ok((stop, spawn(CLEANER, body)?))
 }

@@ -3,6 +3,7 @@
 
 mod engine;
 mod files;
+mod reader;
 mod store;
 mod tail;
 mod writer;

@@ -46,8 +46,8 @@ impl From<DecodeError> for LogError {
 }
 
 impl GroupLog {
-    /// Finds the group's log in the engine. Blocks for a few reads.
-    pub(crate) fn open(
+    /// Finds the group's log in the engine.
+    pub(crate) async fn open(
         engine: Arc<LogEngine>,
         group: GroupId,
         cached_bytes_max: usize,
@@ -64,16 +64,26 @@ impl GroupLog {
                 .map_err(|_| LogError::Corrupt(format!("group {group}: a truncate marker of wrong size")))?;
             end = end.min(u64::from_be_bytes(marker));
         }
+        if end > first && raw.first_index(region) != Some(first) {
+            let found = raw.first_index(region);
+            return Err(LogError::Corrupt(format!(
+                "group {group}: the log starts at {found:?}, not {first}"
+            )));
+        }
         drop(raw);
         let last = if end > first {
-            let records = engine.read(group, end - 1, end, usize::MAX)?;
-            decode_all(group, end - 1, &records)?.pop().map(|entry| entry.log_id.into())
+            engine.read(group, end - 1, end, usize::MAX).await?.pop().map(|entry| entry.log_id.into())
         } else {
             None
         };
         let tail = Tail::new(group, purged, last, cached_bytes_max);
         let inner = Inner { group, engine, tail: Mutex::new(tail), committed: Mutex::new(committed) };
         Ok(GroupLog(Arc::new(inner)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn allow_any_start(&self) {
+        self.0.tail.lock().allow_any_start();
     }
 
     /// The position of the last entry, else of the last purged one.
@@ -93,30 +103,19 @@ impl GroupLog {
             if plan.disk.is_empty() {
                 return Ok(limited(plan.cached, bytes_max));
             }
-            let read = self.read_disk(plan.disk.clone(), bytes_max).await;
+            let Range { start, end } = plan.disk;
+            let read = self.0.engine.read(self.0.group, start, end, bytes_max).await;
             // A truncation or purge in between may have mixed entries of two leaders: start anew.
             if self.0.tail.lock().epoch() != plan.epoch {
                 continue;
             }
             let mut entries = read?;
-            if entries.len() as u64 == plan.disk.end - plan.disk.start {
+            if entries.len() as u64 == end - start {
                 entries.extend(plan.cached);
             }
             return Ok(limited(entries, bytes_max));
         }
         Err(LogError::Io(format!("group {}: the log kept changing during a read", self.0.group)))
-    }
-
-    async fn read_disk(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<RaftEntry>, LogError> {
-        let this = self.clone();
-        let read = move || {
-            let records = this.0.engine.read(this.0.group, range.start, range.end, bytes_max)?;
-            decode_all(this.0.group, range.start, &records)
-        };
-        // File reads block, and must not hold a tokio worker.
-        tokio::task::spawn_blocking(read)
-            .await
-            .map_err(|error| LogError::Io(format!("reading the log: {error}")))?
     }
 
     /// Adds entries to the tail and encodes them for the engine.
@@ -214,20 +213,6 @@ fn limited(mut entries: Vec<RaftEntry>, bytes_max: usize) -> Vec<RaftEntry> {
     }
     entries.truncate(keep);
     entries
-}
-
-/// Decodes consecutive records and checks that they are the ones asked for.
-fn decode_all(group: GroupId, first: u64, records: &[BytesValue]) -> Result<Vec<RaftEntry>, LogError> {
-    let mut entries = Vec::with_capacity(records.len());
-    for (index, record) in (first..).zip(records) {
-        let entry = record::decode::<Record>(&record.value)?.into_entry()?;
-        if entry.log_id.index != index {
-            let found = entry.log_id.index;
-            return Err(LogError::Corrupt(format!("group {group}: entry {index} says that it is {found}")));
-        }
-        entries.push(entry);
-    }
-    Ok(entries)
 }
 
 fn encode_position(position: LogPosition) -> Result<Vec<u8>, LogError> {
