@@ -164,7 +164,8 @@ impl Node {
         let mut raft_config =
             RaftNodeConfig::new(config.node_id, config.cluster_id.clone(), config.dir.join("raft"));
         raft_config.heartbeat = config.heartbeat;
-        let addresses = Arc::new(StaticAddresses::new(config.members.clone()));
+        let uris = config.members.iter().map(|(id, address)| (*id, format!("http://{address}")));
+        let addresses = Arc::new(StaticAddresses::new(uris));
         let raft = RaftNode::open(raft_config, specs.collect(), addresses, Arc::new(SystemClock)).await?;
         let raft = Arc::new(raft);
         let replicas = replicas(&raft, states)?;
