@@ -178,7 +178,7 @@ impl GroupLog {
     async fn purge_to(&self, upto: LogPosition) -> Result<(), LogError> {
         let change = {
             let mut tail = self.0.tail.lock();
-            if upto.index < tail.first() {
+            if tail.purged().is_some_and(|purged| purged.index >= upto.index) {
                 return Ok(());
             }
             let clear = tail.purge(upto);

@@ -134,10 +134,10 @@ impl Tail {
 
     /// Drops the entries up to `purged`, which may lie behind the log's end. Returns whether none is left.
     pub(crate) fn purge(&mut self, purged: LogPosition) -> bool {
-        let first = purged.index + 1;
-        if first <= self.first {
+        if self.purged.is_some_and(|known| known.index >= purged.index) {
             return self.first == self.end;
         }
+        let first = self.first.max(purged.index + 1);
         while self.cached_start() < first {
             match self.cached.pop_front() {
                 Some((bytes, _)) => self.cached_bytes -= bytes,
