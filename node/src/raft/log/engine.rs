@@ -126,7 +126,7 @@ pub struct LogStats {
     pub syncs: u64,
     /// Time spent in them.
     pub sync_time: Duration,
-    /// Bytes of log files on disk.
+    /// Bytes that the log files may take on disk: each counts in full (128 MiB), however little it holds.
     pub disk_bytes: u64,
 }
 
