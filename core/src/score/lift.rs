@@ -60,6 +60,7 @@ const SCORE_MAX: f32 = 1e6;
 
 /// Without a branch: which rows match is random, and five mispredicted branches a row were most
 /// of the time of this pass. (`NaN.max(0.0)` is 0.)
+#[allow(clippy::manual_clamp, reason = "clamp would let NaN through")]
 #[inline]
 fn clean(score: Option<&f32>) -> f32 {
     score.map_or(0.0, |score| score.max(0.0).min(SCORE_MAX))
