@@ -179,8 +179,8 @@ mod tests {
         assert_eq!(second.await.unwrap().unwrap_err().error.code, ErrorCode::DeadlineExceeded);
         first.await.unwrap().unwrap();
         let panic = pool.run(deadline(2000), || panic!("on purpose")).await;
-        let panic: Problem = panic.map(|()| ()).unwrap_err();
-        assert_eq!(panic.error.code, ErrorCode::Internal);
+        let panic: Answer<()> = panic;
+        assert_eq!(panic.unwrap_err().error.code, ErrorCode::Internal);
         pool.run(deadline(2000), slow(0)).await.unwrap();
     }
 }

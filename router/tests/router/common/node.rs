@@ -310,8 +310,8 @@ impl Node for Service {
         let groups = self.cluster.groups.lock().unwrap();
         let cluster = groups[&0].state.get(&meta::cluster()).unwrap().unwrap();
         let cluster = ClusterRow::decode(&cluster).unwrap();
-        let leader = Some(self.cluster.leader.load(Ordering::SeqCst));
-        let group = |group: u16| v1::Group { group: group.into(), leader, term: leader.unwrap(), visible: 0 };
+        let leader = self.cluster.leader.load(Ordering::SeqCst);
+        let group = |group: u16| v1::Group { group: group.into(), leader: Some(leader), term: leader, visible: 0 };
         let member = |(id, address): (u64, String)| v1::Member { id, address };
         Ok(Response::new(v1::TopologyResponse {
             cluster_id: format!("{:x}", cluster.cluster_id),
