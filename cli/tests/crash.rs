@@ -110,7 +110,8 @@ fn reboot(data: &Path) {
         let Ok(shards) = std::fs::read_dir(node) else { continue };
         for shard in shards {
             let path = shard.unwrap().path().join("current.json");
-            let mut current: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            let mut current: serde_json::Value =
+                serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
             assert_eq!(current["clean"], false, "a killed process leaves no clean state");
             current["boot"] = json!("another boot");
             std::fs::write(path, current.to_string()).unwrap();

@@ -56,7 +56,8 @@ async fn without_a_majority_nothing_is_acknowledged_and_nothing_is_lost() {
         admin.post(&format!("/admin/v1/nodes/{node}:stop"), &json!({})).await;
     }
     let body = json!({ "memories": [{ "content": "during" }] });
-    let request = api.request(reqwest::Method::POST, "/v1/users/ann/memories").header("Idempotency-Key", "during");
+    let request =
+        api.request(reqwest::Method::POST, "/v1/users/ann/memories").header("Idempotency-Key", "during");
     let (status, answer) = api.send(request.json(&body)).await.unwrap();
     assert!(status.is_server_error(), "{status} {answer}");
     let code = answer["code"].as_str().unwrap();
@@ -64,7 +65,8 @@ async fn without_a_majority_nothing_is_acknowledged_and_nothing_is_lost() {
     for node in [1, 2] {
         admin.post(&format!("/admin/v1/nodes/{node}:start"), &json!({})).await;
     }
-    let request = api.request(reqwest::Method::POST, "/v1/users/ann/memories").header("Idempotency-Key", "during");
+    let request =
+        api.request(reqwest::Method::POST, "/v1/users/ann/memories").header("Idempotency-Key", "during");
     let (status, answer) = api.send(request.json(&body)).await.unwrap();
     assert_eq!(status, StatusCode::CREATED, "{answer}");
     let texts: Vec<String> =

@@ -162,7 +162,8 @@ async fn bad_input_is_told_what_to_do_and_the_server_stays_up() {
     let data = scratch();
     let mut server = Server::start(data.path(), Model::Absent);
     let api = server.api();
-    api.ok("/v1/users/v/memories", &json!({ "memories": [{ "content": "x", "embedding": [1.0, 2.0] }] })).await;
+    api.ok("/v1/users/v/memories", &json!({ "memories": [{ "content": "x", "embedding": [1.0, 2.0] }] }))
+        .await;
     let memories = "/v1/users/ann/memories";
     let one = |memory: Value| json!({ "memories": [memory] }).to_string().into_bytes();
     let recall = |body: Value| body.to_string().into_bytes();
@@ -181,7 +182,12 @@ async fn bad_input_is_told_what_to_do_and_the_server_stays_up() {
         ("zero vector", memories, one(json!({ "content": "x", "embedding": [0.0, 0.0] })), 400),
         ("wrong dims", "/v1/users/v/memories", one(json!({ "content": "y", "embedding": [1.0] })), 400),
         ("top_k 0", "/v1/users/ann/recall", recall(json!({ "query": "x", "top_k": 0 })), 400),
-        ("top_k 10^9", "/v1/users/ann/recall", recall(json!({ "query": "x", "top_k": 1_000_000_000u64 })), 400),
+        (
+            "top_k 10^9",
+            "/v1/users/ann/recall",
+            recall(json!({ "query": "x", "top_k": 1_000_000_000u64 })),
+            400,
+        ),
         ("bad profile", "/v1/users/ann/recall", recall(json!({ "query": "x", "profile": "best" })), 400),
         ("bad filter", "/v1/users/ann/recall", recall(json!({ "query": "x", "filter": { "size": 1 } })), 400),
         ("wrong dims", "/v1/users/v/recall", recall(json!({ "embedding": [1.0, 2.0, 3.0] })), 400),

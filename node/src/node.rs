@@ -21,6 +21,9 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 
+/// How long open connections may take to end at a stop.
+const SERVER_STOP_MAX: Duration = Duration::from_secs(3);
+
 /// How a node runs.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
@@ -253,10 +256,15 @@ impl Node {
             tracing::error!(%error, "the sweeper ended badly");
         }
         self.raft.shutdown().await;
-        match self.server.await {
-            Ok(Ok(())) => {}
+        let mut server = self.server;
+        match tokio::time::timeout(SERVER_STOP_MAX, &mut server).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => tracing::error!(%error, "the server ended badly"),
             Ok(Err(error)) => tracing::error!(%error, "the server ended badly"),
-            Err(error) => tracing::error!(%error, "the server ended badly"),
+            Err(_) => {
+                tracing::warn!("connections were cut off: they did not end in time");
+                server.abort();
+            }
         }
         let states: Vec<_> = self.replicas.values().map(|replica| Arc::clone(&replica.state)).collect();
         let close = tokio::task::spawn_blocking(move || {
@@ -353,13 +361,8 @@ fn serve(
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let raft = raft.service().into_server();
     let server = tonic::transport::Server::builder().tcp_nodelay(true).add_service(node).add_service(raft);
-    // Connections that peers and routers keep open must not hold up the stop: nothing that they
-    // could still send would be answered.
-    let serving = server.serve_with_incoming(TcpListenerStream::new(listener));
-    tokio::spawn(async move {
-        tokio::select! {
-            ended = serving => ended,
-            () = stop.cancelled() => Ok(()),
-        }
-    })
+    // Peers and routers keep their connections open. A stop tells them to go away, so that they
+    // turn to other nodes instead of being refused by this one again and again.
+    let until = async move { stop.cancelled().await };
+    tokio::spawn(server.serve_with_incoming_shutdown(TcpListenerStream::new(listener), until))
 }

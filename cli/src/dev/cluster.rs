@@ -29,10 +29,15 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// Starts every node, and founds the cluster if the directory is new.
-    pub(super) async fn start(cluster: Cluster, dirs: Arc<DataDir>, first_key: ApiKeyRow) -> Result<Arc<Self>> {
+    pub(super) async fn start(
+        cluster: Cluster,
+        dirs: Arc<DataDir>,
+        first_key: ApiKeyRow,
+    ) -> Result<Arc<Self>> {
         let mut listeners = BTreeMap::new();
         for id in 1..=cluster.nodes {
-            let listener = TcpListener::bind("127.0.0.1:0").await.context("no free loopback port for a node")?;
+            let listener =
+                TcpListener::bind("127.0.0.1:0").await.context("no free loopback port for a node")?;
             listeners.insert(id, listener);
         }
         let mut members = Vec::new();
@@ -72,7 +77,8 @@ impl Nodes {
             node.form_groups().await?;
         }
         let deadline = Instant::now() + START_MAX;
-        let cluster_id = u128::from_str_radix(&self.cluster.cluster_id, 16).context("the cluster id is damaged")?;
+        let cluster_id =
+            u128::from_str_radix(&self.cluster.cluster_id, 16).context("the cluster id is damaged")?;
         let tenant = TenantRow { id: TENANT.into(), name: "Default tenant".into(), created_us: 0 };
         let init = MetaCommand::InitCluster { cluster_id, shards: self.cluster.shards, tenant, key };
         while Instant::now() < deadline {
@@ -125,9 +131,9 @@ impl NodeControl for Nodes {
             let failed = |error: String| Error::new(ErrorCode::Unavailable, error);
             let address = self.members.iter().find(|(member, _)| *member == id).map(|(_, address)| address);
             let address = address.ok_or_else(|| failed(format!("node {id} has no address")))?;
-            let listener = TcpListener::bind(address)
-                .await
-                .map_err(|error| failed(format!("the address of node {id} cannot be bound again: {error}")))?;
+            let listener = TcpListener::bind(address).await.map_err(|error| {
+                failed(format!("the address of node {id} cannot be bound again: {error}"))
+            })?;
             let node = self.start_node(id, listener).await.map_err(|error| failed(format!("{error:#}")))?;
             *slot = Some(node);
             Ok(())

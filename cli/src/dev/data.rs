@@ -32,7 +32,8 @@ impl DataDir {
     pub(super) fn take(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
         let lock_path = path.join("lock");
-        let lock = File::create(&lock_path).with_context(|| format!("cannot open {}", lock_path.display()))?;
+        let lock =
+            File::create(&lock_path).with_context(|| format!("cannot open {}", lock_path.display()))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(TryLockError::WouldBlock) => bail!(

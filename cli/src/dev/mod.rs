@@ -14,12 +14,16 @@ use holdfast_router::{Router, RouterConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Shards of a development cluster.
 const SHARDS: u16 = 8;
 /// Most nodes: they share this machine.
 const NODES_MAX: u64 = 7;
+
+/// Time between two looks whether the router is ready.
+const READY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Arguments of `holdfast dev`.
 #[derive(Debug, Args)]
@@ -48,12 +52,20 @@ pub(crate) struct DevArgs {
 pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let temporary = args.ephemeral.then(|| tempfile::Builder::new().prefix("holdfast-dev-").tempdir()).transpose()?;
+    let temporary =
+        args.ephemeral.then(|| tempfile::Builder::new().prefix("holdfast-dev-").tempdir()).transpose()?;
     let path = temporary.as_ref().map_or(args.data.as_path(), |dir| dir.path());
     let dirs = Arc::new(DataDir::take(path)?);
     let cluster = the_cluster(&dirs, &args)?;
     let embedder = tokio::task::spawn_blocking(open_embedder).await??;
-    let key_row = holdfast_router::api_key_row(&cluster.key, TENANT, None, Rights::ALL, "first key of holdfast dev", None)?;
+    let key_row = holdfast_router::api_key_row(
+        &cluster.key,
+        TENANT,
+        None,
+        Rights::ALL,
+        "first key of holdfast dev",
+        None,
+    )?;
 
     let nodes = Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row).await?;
     let mut config = RouterConfig::new(args.http, args.admin, nodes.members().to_vec());
@@ -62,18 +74,26 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
         Ok(router) => router,
         Err(error) => {
             nodes.stop_all().await;
-            return Err(error).context("the router does not start; are the addresses free? see --http and --admin");
+            return Err(error)
+                .context("the router does not start; are the addresses free? see --http and --admin");
         }
     };
     let where_data = if args.ephemeral { "a temporary folder".into() } else { path.display().to_string() };
-    print_banner(&router, &cluster, embedder.as_deref(), &where_data);
-    let shutdown = async move {
+    let (http, admin) = (router.http_addr(), router.admin_addr());
+    let serving = router.serve(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
+    });
+    tokio::pin!(serving);
+    let served = tokio::select! {
+        ended = &mut serving => ended,
+        () = until_ready(http) => {
+            print_banner(http, admin, &cluster, embedder.as_deref(), &where_data);
+            serving.await
+        }
     };
-    let served = router.serve(shutdown).await;
     nodes.stop_all().await;
     if let Some(dir) = temporary {
         dir.close().context("the temporary folder cannot be removed")?;
@@ -81,19 +101,38 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
     Ok(served?)
 }
 
+/// Asks the router itself until it is ready, so that what the banner shows works at once.
+async fn until_ready(http: SocketAddr) {
+    let client = reqwest::Client::new();
+    loop {
+        let answer = client.get(format!("http://{http}/readyz")).timeout(READY_PAUSE * 10).send().await;
+        if answer.is_ok_and(|answer| answer.status().is_success()) {
+            return;
+        }
+        tokio::time::sleep(READY_PAUSE).await;
+    }
+}
+
 /// What the folder holds, or a new cluster in it.
 fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
     if let Some(cluster) = dirs.cluster()? {
         if args.key.as_ref().is_some_and(|key| *key != cluster.key) {
-            bail!("this folder has another first key; make new keys with POST /admin/v1/keys, or use a new folder");
+            bail!(
+                "this folder has another first key; make new keys with POST /admin/v1/keys, or use a new folder"
+            );
         }
         if args.nodes != 3 && args.nodes != cluster.nodes {
-            bail!("this folder holds a cluster of {} nodes; their number is fixed at the first start", cluster.nodes);
+            bail!(
+                "this folder holds a cluster of {} nodes; their number is fixed at the first start",
+                cluster.nodes
+            );
         }
         return Ok(cluster);
     }
     if args.nodes == 0 || args.nodes > NODES_MAX || args.nodes % 2 == 0 {
-        bail!("--nodes takes 1, 3, 5 or 7: an even number of replicas tolerates no more failures than one less");
+        bail!(
+            "--nodes takes 1, 3, 5 or 7: an even number of replicas tolerates no more failures than one less"
+        );
     }
     let key = match &args.key {
         Some(key) => key.clone(),
@@ -113,11 +152,17 @@ fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
 /// without meaning, unasked, would be a silent loss.
 fn open_embedder() -> Result<Option<Arc<dyn Embedder>>> {
     let folder = default_model_dir()?;
-    open_builtin(&folder).with_context(|| format!("the embedding model in {} cannot be used", folder.display()))
+    open_builtin(&folder)
+        .with_context(|| format!("the embedding model in {} cannot be used", folder.display()))
 }
 
-fn print_banner(router: &Router, cluster: &Cluster, embedder: Option<&dyn Embedder>, data: &str) {
-    let (http, admin) = (router.http_addr(), router.admin_addr());
+fn print_banner(
+    http: SocketAddr,
+    admin: SocketAddr,
+    cluster: &Cluster,
+    embedder: Option<&dyn Embedder>,
+    data: &str,
+) {
     let key = &cluster.key;
     let model = embedder.map_or_else(
         || "absent: recall works by keywords alone (run scripts/fetch-model.sh and start again)".to_owned(),

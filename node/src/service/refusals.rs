@@ -14,7 +14,7 @@ fn refused(code: ErrorCode, detail: impl Into<String>, route: Route) -> Refused 
 }
 
 pub(super) fn no_such_group(group: GroupId) -> Refused {
-    refused(ErrorCode::Unavailable, format!("this node has no replica of group {group}"), Route::Retry)
+    refused(ErrorCode::Unavailable, format!("this node has no replica of group {group}"), Route::Behind)
 }
 
 pub(super) fn not_leader(leader: Option<NodeId>) -> Refused {
@@ -43,7 +43,7 @@ pub(super) fn too_late(doing: &str) -> Refused {
 }
 
 pub(super) fn corrupted(error: &dyn Display) -> Refused {
-    refused(ErrorCode::Corrupted, format!("stored data cannot be read: {error}"), Route::Retry)
+    refused(ErrorCode::Corrupted, format!("stored data cannot be read: {error}"), Route::Behind)
 }
 
 pub(super) fn internal(error: &dyn Display) -> Refused {
