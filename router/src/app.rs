@@ -13,13 +13,14 @@ use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
+use axum::serve::ListenerExt;
 use holdfast_core::ErrorCode;
 use holdfast_models::Embedder;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -102,9 +103,10 @@ impl Router {
             // An error means that the sender is gone, which is a stop too.
             let _ = stopping.wait_for(|stop| *stop).await;
         };
-        let clients =
-            axum::serve(http, client_routes(&shared)).with_graceful_shutdown(until(stopping.clone()));
-        let operators = axum::serve(admin, admin_routes(&shared)).with_graceful_shutdown(until(stopping));
+        let clients = axum::serve(http.tap_io(without_delay), client_routes(&shared))
+            .with_graceful_shutdown(until(stopping.clone()));
+        let operators = axum::serve(admin.tap_io(without_delay), admin_routes(&shared))
+            .with_graceful_shutdown(until(stopping));
         let serving = async { tokio::try_join!(async { clients.await }, async { operators.await }) };
         tokio::pin!(serving);
         let watching = shared.nodes.watch(shared.config.topology_interval);
@@ -126,6 +128,13 @@ impl Router {
             Err(_) => tracing::warn!("open requests were cut off: they did not end within the grace time"),
         }
         Ok(())
+    }
+}
+
+/// Answers are small: none may wait for the acknowledgement of the one before.
+fn without_delay(connection: &mut TcpStream) {
+    if let Err(error) = connection.set_nodelay(true) {
+        tracing::debug!(%error, "a connection keeps Nagle's algorithm");
     }
 }
 

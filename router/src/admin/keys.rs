@@ -1,7 +1,7 @@
 //! `POST` and `GET /admin/v1/keys`, `DELETE /admin/v1/keys/{id}`.
 //!
-//! A key with the right `admin` manages the keys of its own tenant and gives no right that it does
-//! not have itself; one with the right `cluster` manages those of every tenant.
+//! A key with the right `admin` manages the keys of its own tenant, one with the right `cluster`
+//! those of every tenant. Neither gives a right that it does not have itself.
 
 use crate::api_key::new_api_key;
 use crate::auth::{Caller, PathId};
@@ -112,7 +112,7 @@ fn wanted(access: &Access, body: KeyBody) -> Answer<(String, ApiKeyRow)> {
     }
     let denied = |detail: &str| Problem::from(Error::new(ErrorCode::PermissionDenied, detail));
     let is_cluster = access.rights.allows(Rights::CLUSTER);
-    if !is_cluster && !access.rights.allows(rights) {
+    if !access.rights.allows(rights) {
         return Err(denied("a key can only give rights that it has itself"));
     }
     let tenant = body.tenant.unwrap_or_else(|| access.tenant.clone());
@@ -211,6 +211,7 @@ mod tests {
         assert_eq!(code(admin, Some("ann"), json!({"rights": ["read"]})), denied);
         assert_eq!(code(admin, Some("ann"), json!({"rights": ["read"], "user": "ann"})), None);
         assert_eq!(code(Rights::ALL, None, json!({"tenant": "other", "rights": ["cluster"]})), None);
+        assert_eq!(code(Rights::CLUSTER, None, json!({"tenant": "other", "rights": ["read"]})), denied);
         assert_eq!(code(Rights::ALL, None, json!({"rights": []})), invalid);
         assert_eq!(code(Rights::ALL, None, json!({"rights": ["root"]})), invalid);
         assert_eq!(code(Rights::ALL, None, json!({"user": "a\n"})), invalid);

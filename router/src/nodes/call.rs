@@ -5,16 +5,18 @@ use super::topology::NodeView;
 use super::{Client, Nodes};
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, millis};
+use holdfast_core::ErrorCode;
 use holdfast_core::space::Shard;
-use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::{MESSAGE_BYTES_MAX, Refused, refusal_of, v1};
 use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
-use tonic::{Response, Status};
+use tonic::{Code, Response, Status};
 
 /// Most attempts of one call, whatever the deadline.
 const ATTEMPTS_MAX: u32 = 100;
+/// How often in a row a node is asked that says to ask again.
+const SAME_NODE_MAX: u32 = 2;
 const BACKOFF_FIRST: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
 
@@ -36,6 +38,8 @@ struct Failure {
     maybe_done: bool,
     /// Whether the node itself answered.
     answered: bool,
+    /// Whether the time of the attempt was over, which is shorter than that of the call.
+    late: bool,
 }
 
 impl Nodes {
@@ -59,7 +63,9 @@ impl Nodes {
                 break;
             }
             let Some(node) = self.pick(group, &search) else { break };
-            let attempt = left.min(self.attempt_timeout);
+            // Twice as long after each attempt that ran out of time: a dead node costs little, and a
+            // call that takes long still gets its time.
+            let attempt = left.min(self.attempt_timeout.saturating_mul(1 << search.late.min(8)));
             let asked = tokio::time::timeout(attempt, ask(node.client.clone(), millis(attempt))).await;
             let failure = match asked {
                 Ok(Ok(response)) => {
@@ -70,6 +76,7 @@ impl Nodes {
                 Err(_) => failure_of(&Status::deadline_exceeded("no answer in time"), safety),
             };
             search.maybe_done |= failure.maybe_done;
+            search.late += u32::from(failure.late);
             if let Some(problem) = final_answer(&failure, &search, safety) {
                 return Err(problem);
             }
@@ -106,14 +113,21 @@ impl Nodes {
             (false, _) => "transport",
             (true, v1::Route::NotLeader) => "not_leader",
             (true, v1::Route::Behind) => "behind",
-            (true, _) => "retry",
+            (true, v1::Route::Retry | v1::Route::None) => "retry",
         };
         self.metrics.count_retry(reason);
         if reason == "retry" {
-            // The node leads but is busy: ask the same one again.
-            search.hint = Some(node.id);
-            let asked = failure.refused.retry_after_ms.map(Duration::from_millis);
-            return asked.unwrap_or(Duration::ZERO).max(search.backoff());
+            let asked = failure.refused.retry_after_ms.map_or(Duration::ZERO, Duration::from_millis);
+            search.same = if search.busy == Some(node.id) { search.same + 1 } else { 1 };
+            search.busy = Some(node.id);
+            // It leads and is busy, or it was cut off and only believes that it leads: it is asked
+            // again, and now and then the others are asked whether they know a better one.
+            if search.same < SAME_NODE_MAX {
+                search.hint = Some(node.id);
+            } else {
+                search.busy = None;
+            }
+            return asked.max(search.backoff());
         }
         if reason != "behind" {
             self.topology.forget_leader(group, node.id);
@@ -145,6 +159,11 @@ struct Search {
     hops: u32,
     tried: usize,
     waits: u32,
+    /// The node that last asked for patience, and how often in a row.
+    busy: Option<u64>,
+    same: u32,
+    /// Attempts that ran out of time.
+    late: u32,
     maybe_done: bool,
     last: Option<Refused>,
 }
@@ -203,7 +222,7 @@ fn final_answer(failure: &Failure, search: &Search, safety: Safety) -> Option<Pr
         return Some(unknown_outcome(safety));
     }
     let refused = &failure.refused;
-    let is_final = failure.answered && refused.route == v1::Route::None;
+    let is_final = failure.answered && !failure.late && refused.route == v1::Route::None;
     if is_final || refused.error.code == ErrorCode::TooLarge {
         let mut problem = Problem::from(refused.error.clone());
         problem.retry_after_ms = refused.retry_after_ms.or(problem.retry_after_ms);
@@ -217,19 +236,26 @@ fn failure_of(status: &Status, safety: Safety) -> Failure {
     let mut refused = refusal_of(status, is_write);
     let answered = !status.details().is_empty();
     let maybe_done = is_write && refused.error.code == ErrorCode::UnknownOutcome && !never_sent(status);
+    let late = if answered {
+        refused.error.code == ErrorCode::DeadlineExceeded
+    } else {
+        matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled)
+    };
     if !answered {
         // What the transport says is for the log; the caller cannot act on it.
         tracing::debug!(code = ?status.code(), "a node did not answer: {}", status.message());
-        if refused.error.code == ErrorCode::TooLarge {
-            let mib = MESSAGE_BYTES_MAX / (1024 * 1024);
-            let detail =
-                format!("the answer has more than {mib} MiB; ask for less, with a smaller top_k or limit");
-            refused.error = Error::new(ErrorCode::TooLarge, detail);
-        } else if !is_write {
-            refused.error = Error::new(ErrorCode::Unavailable, "no node answered; retry after a moment");
-        }
+        refused.error.detail = match refused.error.code {
+            ErrorCode::TooLarge => {
+                let mib = MESSAGE_BYTES_MAX / (1024 * 1024);
+                format!("the answer has more than {mib} MiB; ask for less, with a smaller top_k or limit")
+            }
+            ErrorCode::DeadlineExceeded => {
+                "no node answered before the deadline; allow more time, or retry".into()
+            }
+            _ => "no node answered; retry after a moment".into(),
+        };
     }
-    Failure { refused, maybe_done, answered }
+    Failure { refused, maybe_done, answered, late }
 }
 
 /// Whether there was not even a connection, so that nothing can have been done.
@@ -247,6 +273,7 @@ fn never_sent(status: &Status) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdfast_core::Error;
 
     #[test]
     fn backoff_grows_to_a_bound() {

@@ -122,3 +122,26 @@ async fn readiness_follows_the_leaders() {
     }
     assert_eq!(world.api().get("/healthz").await.status, 200);
 }
+
+#[tokio::test]
+async fn a_leader_that_was_cut_off_is_left() {
+    let world = World::start().await;
+    let api = world.api();
+    api.add(json!([{"content": "one"}])).await.ok(201);
+    world.fault(1, Fault::CutOff);
+    world.cluster.leader.store(3, Ordering::SeqCst);
+    let started = Instant::now();
+    api.add(json!([{"content": "two"}])).await.ok(201);
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_slow_node_gets_its_time() {
+    let world = World::start().await;
+    let api = world.api();
+    api.add(json!([{"content": "one"}])).await.ok(201);
+    // One attempt may take 500 ms at first, one answer takes 700.
+    world.fault(1, Fault::Slow);
+    api.recall(json!({"query": "one", "deadline_ms": 3000})).await.ok(200);
+    api.recall(json!({"query": "one", "deadline_ms": 300})).await.problem("deadline_exceeded");
+}

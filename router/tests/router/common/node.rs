@@ -56,6 +56,10 @@ pub enum Fault {
     Lost,
     /// As [`Fault::Lost`], for the meta group alone.
     MetaLost,
+    /// Believes that it leads, and cannot prove it: says to ask again, for ever.
+    CutOff,
+    /// Answers after 700 ms.
+    Slow,
     /// Says that it is behind, once.
     Behind,
     /// Says that it is busy, once.
@@ -171,6 +175,14 @@ impl Service {
                 self.node.set(Fault::None);
                 return Err(refuse(Error::new(ErrorCode::Overloaded, "busy"), v1::Route::Retry, None));
             }
+            Fault::CutOff => {
+                return Err(refuse(
+                    Error::new(ErrorCode::Unavailable, "no quorum now"),
+                    v1::Route::Retry,
+                    None,
+                ));
+            }
+            Fault::Slow => tokio::time::sleep(Duration::from_millis(700)).await,
             Fault::None | Fault::LoseAnswer | Fault::MetaLost => {}
         }
         if leader == self.node.id {
@@ -311,7 +323,8 @@ impl Node for Service {
         let cluster = groups[&0].state.get(&meta::cluster()).unwrap().unwrap();
         let cluster = ClusterRow::decode(&cluster).unwrap();
         let leader = self.cluster.leader.load(Ordering::SeqCst);
-        let group = |group: u16| v1::Group { group: group.into(), leader: Some(leader), term: leader, visible: 0 };
+        let group =
+            |group: u16| v1::Group { group: group.into(), leader: Some(leader), term: leader, visible: 0 };
         let member = |(id, address): (u64, String)| v1::Member { id, address };
         Ok(Response::new(v1::TopologyResponse {
             cluster_id: format!("{:x}", cluster.cluster_id),
