@@ -97,7 +97,8 @@ impl Spaces {
 
     /// The image of a space, loaded from `state` if it is not live. Many callers of one space share
     /// one load: the first one loads, on its own thread and to the end, the others wait for it until
-    /// `deadline`. The first one waits so long too, but only for batches that are on their way.
+    /// `deadline`. The first one waits so long too, but only for batches that are on their way: a
+    /// thread that has a batch open must not call this.
     ///
     /// # Errors
     /// [`LoadError`]; never an image that is not whole.

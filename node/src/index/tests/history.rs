@@ -7,17 +7,21 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
 enum Change {
-    Put(u64, IndexRow),
+    Put(u64, Box<IndexRow>),
     /// The same text with other numbers, as feedback makes it.
     Touch(u64, u32),
+    /// Another text, and all else the same.
+    Rephrase(u64, &'static str),
     Remove(u64),
 }
 
 fn changes() -> impl Strategy<Value = Vec<Change>> {
     let seq = 1..14u64;
     let change = prop_oneof![
-        5 => (seq.clone(), rows()).prop_map(|(seq, row)| Change::Put(seq, row)),
+        5 => (seq.clone(), rows()).prop_map(|(seq, row)| Change::Put(seq, Box::new(row))),
         1 => (seq.clone(), 0..50u32).prop_map(|(seq, count)| Change::Touch(seq, count)),
+        1 => (seq.clone(), prop::sample::select(vec!["red bicycle", "sunrise lake", "bicycle 北京"]))
+            .prop_map(|(seq, text)| Change::Rephrase(seq, text)),
         2 => seq.prop_map(Change::Remove),
     ];
     prop::collection::vec(change, 0..40)
@@ -25,11 +29,15 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 
 fn apply(stored: &mut Stored, image: &mut Image, change: &Change) -> (u64, Option<IndexRow>) {
     let (seq, row) = match change {
-        Change::Put(seq, row) => (*seq, Some(IndexRow { id: format!("m{seq}"), ..row.clone() })),
+        Change::Put(seq, row) => (*seq, Some(IndexRow { id: format!("m{seq}"), ..IndexRow::clone(row) })),
         Change::Touch(seq, count) => {
             let touched =
                 |row: &IndexRow| IndexRow { access_count: *count, pinned: !row.pinned, ..row.clone() };
             (*seq, stored.get(seq).map(touched))
+        }
+        Change::Rephrase(seq, text) => {
+            let IndexRow { terms, terms_len, .. } = super::row("", text);
+            (*seq, stored.get(seq).map(|row| IndexRow { terms, terms_len, ..row.clone() }))
         }
         Change::Remove(seq) => (*seq, None),
     };

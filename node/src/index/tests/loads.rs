@@ -5,7 +5,7 @@ use super::*;
 use holdfast_core::ErrorCode;
 use holdfast_core::keys::index_row;
 use holdfast_core::space::SpaceKey;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 fn soon() -> Instant {
@@ -131,7 +131,7 @@ fn a_load_waits_for_batches_on_their_way() {
     assert_eq!(spaces.get(&space, &store, deadline).unwrap_err(), LoadError::Deadline);
     std::thread::scope(|scope| {
         let loading = scope.spawn(|| spaces.get(&space, &store, soon()));
-        while spaces.usage().loading == 0 {
+        while spaces.usage().loading == 0 && !loading.is_finished() {
             std::thread::yield_now();
         }
         // Others wait for the load, as long as they can.
@@ -151,7 +151,7 @@ fn a_space_that_leaves_takes_its_loads_with_it() {
     let batch = spaces.open_batch();
     std::thread::scope(|scope| {
         let loading = scope.spawn(|| spaces.get(&space, &store, soon()));
-        while spaces.usage().loading == 0 {
+        while spaces.usage().loading == 0 && !loading.is_finished() {
             std::thread::yield_now();
         }
         spaces.forget(|gone| *gone == space);
@@ -260,7 +260,6 @@ fn races_of_loads_writes_and_eviction_end_in_the_stored_state() {
     // Two of three images fit, with room to grow.
     let spaces = Spaces::new(one * 3);
     let until = Instant::now() + Duration::from_secs(3);
-    let stop = AtomicBool::new(false);
     let reads: u64 = std::thread::scope(|scope| {
         let writers: Vec<_> = all
             .iter()
@@ -277,15 +276,13 @@ fn races_of_loads_writes_and_eviction_end_in_the_stored_state() {
             .collect();
         // Whatever is live goes now and then, and is loaded again in the midst of the writes.
         scope.spawn(|| {
-            while !stop.load(Ordering::SeqCst) {
+            while Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(10));
                 spaces.evict_oldest();
             }
         });
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        let reads = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-        stop.store(true, Ordering::SeqCst);
-        reads
+        readers.into_iter().map(|reader| reader.join().unwrap()).sum()
     });
     assert!(reads > 10, "{reads}");
     for (space, _) in &all {
