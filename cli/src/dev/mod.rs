@@ -129,7 +129,7 @@ fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
         }
         return Ok(cluster);
     }
-    if args.nodes == 0 || args.nodes > NODES_MAX || args.nodes % 2 == 0 {
+    if args.nodes == 0 || args.nodes > NODES_MAX || args.nodes.is_multiple_of(2) {
         bail!(
             "--nodes takes 1, 3, 5 or 7: an even number of replicas tolerates no more failures than one less"
         );

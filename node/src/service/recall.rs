@@ -87,7 +87,7 @@ fn scan(
         now_us: request.now_us,
         log_now_us: log_now_us.unwrap_or_default(),
         top_k: request.top_k as usize,
-        min_score: request.min_score.map(f64::from),
+        min_score: request.min_score,
         include_deprecated: request.include_deprecated,
         explain: request.explain,
         ..Query::default()
@@ -156,21 +156,18 @@ fn show(rows: &Rows<'_>, answer: &Answer) -> Result<Vec<v1::Scored>, Refused> {
     for hit in &answer.hits {
         let Some(memory) = rows.memory(&hit.id)? else { continue };
         let has_vector = memory.embedding_model.is_some();
-        // Answers are f32: more digits than a score has meaning.
-        #[allow(clippy::cast_possible_truncation)]
-        let narrow = |part: f64| part as f32;
         let parts = v1::Parts {
-            relevance: narrow(hit.parts.relevance),
-            cosine: has_vector.then(|| narrow(hit.parts.cosine)),
-            keyword: narrow(hit.parts.keyword),
-            recency: narrow(hit.parts.recency),
-            importance: narrow(hit.parts.importance),
-            frequency: narrow(hit.parts.frequency),
-            boost: narrow(hit.parts.boost),
+            relevance: hit.parts.relevance,
+            cosine: has_vector.then_some(hit.parts.cosine),
+            keyword: hit.parts.keyword,
+            recency: hit.parts.recency,
+            importance: hit.parts.importance,
+            frequency: hit.parts.frequency,
+            boost: hit.parts.boost,
         };
         results.push(v1::Scored {
             memory: Some(memory),
-            score: narrow(hit.score),
+            score: hit.score,
             parts: Some(parts),
             why: hit.why.clone(),
         });

@@ -41,7 +41,7 @@ struct Recalled {
 #[derive(Serialize)]
 struct Hit {
     memory: MemoryView,
-    score: f32,
+    score: f64,
     parts: Parts,
     space: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -50,13 +50,13 @@ struct Hit {
 
 #[derive(Serialize)]
 struct Parts {
-    relevance: f32,
-    cosine: Option<f32>,
-    keyword: f32,
-    recency: f32,
-    importance: f32,
-    frequency: f32,
-    boost: f32,
+    relevance: f64,
+    cosine: Option<f64>,
+    keyword: f64,
+    recency: f64,
+    importance: f64,
+    frequency: f64,
+    boost: f64,
 }
 
 /// Where the time went, in microseconds.

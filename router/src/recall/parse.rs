@@ -94,7 +94,7 @@ pub(super) struct Query {
     /// JSON; empty for none.
     pub(super) filter: String,
     pub(super) now_us: Option<i64>,
-    pub(super) min_score: Option<f32>,
+    pub(super) min_score: Option<f64>,
     pub(super) explain: bool,
     pub(super) include_deprecated: bool,
     pub(super) consistency: Option<Consistency>,
@@ -212,7 +212,7 @@ fn weights(body: WeightsBody) -> Result<v1::Weights> {
     Ok(v1::Weights { relevance, recency, importance, frequency })
 }
 
-fn min_score(value: f64) -> Result<f32> {
+fn min_score(value: f64) -> Result<f64> {
     // Scores lie in 0..=1, and boosts add or take at most .2.
     if !(-0.2..=1.2).contains(&value) {
         return Err(Error::invalid(
@@ -220,8 +220,7 @@ fn min_score(value: f64) -> Result<f32> {
             format!("min_score is {value}; scores lie between -0.2 and 1.2"),
         ));
     }
-    #[allow(clippy::cast_possible_truncation)]
-    Ok(value as f32)
+    Ok(value)
 }
 
 fn filter(kinds: Option<Vec<String>>, filter: Option<Value>) -> Result<String> {

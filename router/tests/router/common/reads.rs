@@ -102,14 +102,14 @@ pub fn recall(
             continue;
         }
         let hits = terms.iter().filter(|term| index.terms.iter().any(|(known, _)| known == *term)).count();
-        let keyword = hits as f32 / terms.len().max(1) as f32;
+        let keyword = hits as f64 / terms.len().max(1) as f64;
         let cosine =
             index.vector.as_ref().filter(|vector| vector.dims() == request.vector.len()).map(|vector| {
                 vector
                     .to_halves()
                     .zip(&request.vector)
-                    .map(|(half, value)| half.to_f32() * value)
-                    .sum::<f32>()
+                    .map(|(half, value)| f64::from(half.to_f32() * value))
+                    .sum::<f64>()
             });
         let score = 0.5 * keyword + 0.5 * cosine.unwrap_or(0.0);
         if request.min_score.is_some_and(|min| score < min) {
