@@ -13,7 +13,8 @@ impl TryFrom<v1::Seen> for Seen {
     type Error = Error;
 
     fn try_from(seen: v1::Seen) -> Result<Self, Error> {
-        let shard = u16::try_from(seen.shard).map_err(|_| Error::invalid("shard", "there is no such shard"))?;
+        let shard =
+            u16::try_from(seen.shard).map_err(|_| Error::invalid("shard", "there is no such shard"))?;
         Ok(Self { shard: Shard(shard), incarnation: seen.incarnation, index: seen.index })
     }
 }
