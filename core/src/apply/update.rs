@@ -45,6 +45,7 @@ pub(super) fn apply<S: State>(
         count: old_row.count,
         created_us: old_row.created_us,
         last_access_us: old_row.last_access_us,
+        retracted_us: old_row.retracted_us,
         event_us: if item.event_given { item.index.event_us } else { old_row.event_us },
         ..item.index.clone()
     };

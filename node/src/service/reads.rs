@@ -16,6 +16,8 @@ use std::time::Instant;
 
 /// Rows that one page of a list looks at; a filter that few rows pass ends a page early.
 const LIST_ROWS_SCANNED_MAX: usize = 20_000;
+/// A page ends when it holds this many bytes of text, well below the largest message.
+const LIST_BYTES_FULL: usize = 8 << 20;
 /// Rows read from the store in one step.
 const SCAN_STEP: usize = 256;
 /// Versions that a history answers, the newest ones.
@@ -152,7 +154,7 @@ impl<'a> Rows<'a> {
     ) -> Result<(Vec<v1::Memory>, Option<u64>), Refused> {
         let prefix = keys::family_prefix(&self.space, Family::IndexRow);
         let mut last_seq = after_seq;
-        let mut found = Vec::new();
+        let (mut found, mut bytes) = (Vec::new(), 0);
         for _ in 0..LIST_ROWS_SCANNED_MAX / SCAN_STEP {
             let after = keys::index_row::key(&self.space, last_seq);
             let rows = scan(self.state, &prefix, &after, SCAN_STEP)?;
@@ -164,10 +166,12 @@ impl<'a> Rows<'a> {
                     continue;
                 }
                 // One that was deleted meanwhile is left out.
-                if let Some(memory) = read(self.state, &keys::memory::key(&self.space, &index.id))? {
+                let memory: Option<MemoryRow> = read(self.state, &keys::memory::key(&self.space, &index.id))?;
+                if let Some(memory) = memory {
+                    bytes += memory.content.len() + index.metadata.len();
                     found.push(self.show(&memory, &index));
                 }
-                if found.len() == limit {
+                if found.len() == limit || bytes >= LIST_BYTES_FULL {
                     return Ok((found, Some(last_seq)));
                 }
             }

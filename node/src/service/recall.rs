@@ -156,14 +156,17 @@ fn show(rows: &Rows<'_>, answer: &Answer) -> Result<Vec<v1::Scored>, Refused> {
     for hit in &answer.hits {
         let Some(memory) = rows.memory(&hit.id)? else { continue };
         let has_vector = memory.embedding_model.is_some();
+        // The parts are for reading: single precision shows an importance of .8 as .8.
+        #[allow(clippy::cast_possible_truncation)]
+        let shown = |part: f64| part as f32;
         let parts = v1::Parts {
-            relevance: hit.parts.relevance,
-            cosine: has_vector.then_some(hit.parts.cosine),
-            keyword: hit.parts.keyword,
-            recency: hit.parts.recency,
-            importance: hit.parts.importance,
-            frequency: hit.parts.frequency,
-            boost: hit.parts.boost,
+            relevance: shown(hit.parts.relevance),
+            cosine: has_vector.then(|| shown(hit.parts.cosine)),
+            keyword: shown(hit.parts.keyword),
+            recency: shown(hit.parts.recency),
+            importance: shown(hit.parts.importance),
+            frequency: shown(hit.parts.frequency),
+            boost: shown(hit.parts.boost),
         };
         results.push(v1::Scored {
             memory: Some(memory),

@@ -50,13 +50,13 @@ struct Hit {
 
 #[derive(Serialize)]
 struct Parts {
-    relevance: f64,
-    cosine: Option<f64>,
-    keyword: f64,
-    recency: f64,
-    importance: f64,
-    frequency: f64,
-    boost: f64,
+    relevance: f32,
+    cosine: Option<f32>,
+    keyword: f32,
+    recency: f32,
+    importance: f32,
+    frequency: f32,
+    boost: f32,
 }
 
 /// Where the time went, in microseconds.

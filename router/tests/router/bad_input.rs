@@ -7,6 +7,8 @@ use std::time::Duration;
 const MEMORIES: &str = "/v1/users/ann/memories";
 const RECALL: &str = "/v1/users/ann/recall";
 
+// A table of cases.
+#[allow(clippy::too_many_lines)]
 #[tokio::test]
 async fn odd_bodies_are_refused_with_a_sentence() {
     let world = World::start().await;

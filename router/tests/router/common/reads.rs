@@ -115,7 +115,12 @@ pub fn recall(
         if request.min_score.is_some_and(|min| score < min) {
             continue;
         }
-        let parts = v1::Parts { relevance: score, cosine, keyword, ..v1::Parts::default() };
+        let parts = v1::Parts {
+            relevance: score as f32,
+            cosine: cosine.map(|cosine| cosine as f32),
+            keyword: keyword as f32,
+            ..v1::Parts::default()
+        };
         let why = if request.explain { vec![format!("{hits} words in common")] } else { Vec::new() };
         results.push(v1::Scored { memory: get(state, space, &index.id)?, score, parts: Some(parts), why });
     }
