@@ -7,7 +7,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use holdfast_models::{
     EmbedError, Embedder, MODEL_FILE, ModelError, PIECES_MAX, TEXT_BYTES_MAX, UseMultilingual, WHEEL_NAME,
@@ -139,7 +139,7 @@ fn marks_in_text_are_text() {
 }
 
 #[test]
-fn long_text_is_cut_and_quick() {
+fn long_text_is_cut() {
     let Some(model) = model() else { return };
     let texts = [
         "the user likes tea and ".repeat(3_000),
