@@ -28,8 +28,15 @@ async fn any_one_node_may_stop() {
         for user in &users {
             // The router retries inside one request; what is measured is what a client waits.
             let begin = Instant::now();
-            api.add(user, &[&format!("written while node {node} is down")]).await;
+            let fresh = format!("written while node {node} is down");
+            let body = json!({ "memories": [{ "content": fresh }] });
+            let written = api.ok(&format!("/v1/users/{user}/memories"), &body).await;
             assert!(begin.elapsed() < OUTAGE_MAX, "a write took {:?}", begin.elapsed());
+            for consistency in ["session", "linearizable"] {
+                let ask = json!({ "query": fresh, "token": written["token"], "consistency": consistency });
+                let texts = api.recall(user, &ask).await;
+                assert!(texts.contains(&fresh), "{consistency}: a write is not read: {texts:?}");
+            }
             let texts = api.recall(user, &json!({ "query": "bicycle colour", "top_k": 3 })).await;
             assert!(texts.contains(&"The bicycle is green.".to_owned()), "{texts:?}");
         }
