@@ -14,6 +14,9 @@ use crate::vector::Vector;
 use crate::{ErrorCode, text};
 use std::collections::BTreeMap;
 
+mod lifecycle;
+mod random;
+
 /// A replica in memory: applies commands one by one, as a batch of one each.
 struct Replica {
     state: BTreeState,
@@ -119,6 +122,10 @@ fn failed(outcome: Outcome) -> ErrorCode {
         Outcome::Failed(error) => error.code,
         other => panic!("expected a refusal, got {other:?}"),
     }
+}
+
+fn key(key_hash: u128, request_hash: u64) -> Idempotency {
+    Idempotency { key_hash, request_hash }
 }
 
 #[test]
@@ -325,110 +332,6 @@ fn feedback_strengthens_and_weakens_within_bounds() {
     assert_eq!(items[1].status, ItemStatus::Recorded);
 }
 
-fn key(key_hash: u128, request_hash: u64) -> Idempotency {
-    Idempotency { key_hash, request_hash }
-}
-
-#[test]
-fn a_repeated_write_answers_as_before_and_does_nothing() {
-    let mut replica = Replica::new();
-    let target = replica.items(add(vec![made(9, "same")]))[0].id.clone();
-    let write = add(vec![made(1, "new"), memory("chosen", "x"), made(2, "same")]);
-    let first = replica.run(&space_command(write, Some(key(7, 70))));
-    // The router of the retry makes other ids.
-    let write = add(vec![made(3, "new"), memory("chosen", "x"), made(4, "same")]);
-    let second = replica.run(&space_command(write.clone(), Some(key(7, 70))));
-    let (
-        Outcome::Items { items, log_index, replayed: false },
-        Outcome::Items { items: again, log_index: at, replayed: true },
-    ) = (&first, &second)
-    else {
-        panic!("{first:?} {second:?}")
-    };
-    assert_eq!((items, log_index), (again, at));
-    assert_eq!(items[2].id, target);
-    assert_eq!(replica.counters().memories, 3);
-    assert_eq!(replica.memory(&target).unwrap().1.count, 2, "counted once");
-    assert_eq!(failed(replica.run(&space_command(write, Some(key(7, 71))))), ErrorCode::Conflict);
-}
-
-#[test]
-fn a_refused_write_may_be_repeated() {
-    let mut replica = Replica::new();
-    let write = update("late", "x", 1);
-    assert_eq!(failed(replica.run(&space_command(write.clone(), Some(key(1, 1))))), ErrorCode::NotFound);
-    replica.write(add(vec![memory("late", "w")]));
-    assert!(matches!(replica.run(&space_command(write, Some(key(1, 1)))), Outcome::Items { .. }));
-}
-
-#[test]
-fn idempotency_rows_are_bounded_and_the_oldest_go_first() {
-    let mut replica = Replica::new();
-    replica.write(add(vec![memory("a", "x")]));
-    let feed = Write::Feedback { items: vec![FeedbackItem { id: "a".into(), verdict: Verdict::Useless }] };
-    for n in 0..=u128::from(IDEMPOTENCY_ROWS_MAX) {
-        replica.run(&space_command(feed.clone(), Some(key(n, 0))));
-    }
-    let rows = replica.family(Family::Idempotency);
-    assert!(rows <= IDEMPOTENCY_ROWS_MAX as usize, "{rows}");
-    assert_eq!(rows, replica.counters().idempotency_rows as usize);
-    let known = |n: u128| replica.state.get(&keys::idempotency::key(&space(), n)).unwrap().is_some();
-    assert!(!known(0) && known(u128::from(IDEMPOTENCY_ROWS_MAX)));
-    assert_eq!(replica.due(), 1, "one row for all of them");
-}
-
-#[test]
-fn a_sweep_works_off_what_is_due_and_no_more() {
-    let mut replica = Replica::new();
-    let expiring = |id: &str, at_us| {
-        let mut item = memory(id, id);
-        item.index.expires_us = Some(at_us);
-        item
-    };
-    let start = replica.clock_us;
-    replica.run(&space_command(
-        add(vec![expiring("soon", start + 1_000), expiring("late", start + 1_000_000), memory("never", "n")]),
-        Some(key(1, 1)),
-    ));
-    // Moving the expiry moves its row.
-    let mut moved = memory("late", "late");
-    moved.index.expires_us = Some(start + 2_000_000);
-    replica.write(Write::Update(Box::new(Update {
-        if_version: 1,
-        model: None,
-        vectors_given: false,
-        memory: moved,
-    })));
-    replica.clock_us = start + 1_500_000;
-    assert_eq!(replica.run(&Command::Sweep { limit: 16 }), Outcome::Swept { done: 1, more: false });
-    assert!(replica.memory("soon").is_none() && replica.memory("late").is_some());
-    replica.clock_us = start + IDEMPOTENCY_KEEP_US + 1_000;
-    assert_eq!(replica.run(&Command::Sweep { limit: 1 }), Outcome::Swept { done: 1, more: true });
-    replica.run(&Command::Sweep { limit: 16 });
-    assert!(replica.memory("late").is_none() && replica.memory("never").is_some());
-    assert_eq!((replica.family(Family::Idempotency), replica.counters().idempotency_rows), (0, 0));
-    assert_eq!(replica.family(Family::Tombstone), 2);
-    replica.clock_us += TOMBSTONE_KEEP_US;
-    replica.run(&Command::Sweep { limit: 16 });
-    assert_eq!((replica.family(Family::Tombstone), replica.due(), replica.counters().tombstones), (0, 0, 0));
-    assert!(matches!(replica.events.last(), Some(Event::Remove { .. })));
-}
-
-#[test]
-fn log_time_never_goes_back() {
-    let mut replica = Replica::new();
-    replica.write(add(vec![memory("a", "x")]));
-    let first = last_applied_us(&replica.state).unwrap().unwrap();
-    replica.clock_us -= 3_600_000_000;
-    replica.write(add(vec![memory("b", "y")]));
-    assert_eq!(last_applied_us(&replica.state).unwrap(), Some(first + 1));
-    assert_eq!(replica.memory("b").unwrap().1.created_us, first + 1);
-    replica.clock_us = i64::MAX - 100;
-    replica.write(add(vec![memory("c", "z")]));
-    replica.write(add(vec![memory("d", "z2")]));
-    assert!(replica.memory("d").is_some(), "the end of time is no panic");
-}
-
 #[test]
 fn two_spaces_never_meet() {
     let mut replica = Replica::new();
@@ -478,80 +381,4 @@ fn the_meta_group_keeps_tenants_and_keys() {
     assert_eq!(run(revoke("k2", Some("u"))), Outcome::Done);
     let row = replica.state.get(&keys::meta::api_key("k2")).unwrap().unwrap();
     assert!(ApiKeyRow::decode(&row).unwrap().revoked_us.is_some());
-}
-
-mod random {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn write() -> impl Strategy<Value = Write> {
-        let id = prop_oneof![Just("a"), Just("b"), Just("c"), Just("记")];
-        let content = prop_oneof![Just("one"), Just("two"), Just("三"), Just("🙂")];
-        let verdict = prop_oneof![Just(Verdict::Adopted), Just(Verdict::Useless)];
-        prop_oneof![
-            4 => (id.clone(), content.clone()).prop_map(|(id, text)| add(vec![memory(id, text)])),
-            2 => (0u8..5, content.clone()).prop_map(|(n, text)| add(vec![made(n, text), made(n + 100, "fixed")])),
-            2 => (id.clone(), content, 0u64..4).prop_map(|(id, text, v)| update(id, text, v)),
-            2 => id.clone().prop_map(delete),
-            2 => (id, verdict).prop_map(|(id, verdict)| Write::Feedback {
-                items: vec![FeedbackItem { id: id.into(), verdict }]
-            }),
-        ]
-    }
-
-    fn command() -> impl Strategy<Value = Command> {
-        let identity = proptest::option::of((0u128..6, 0u64..2).prop_map(|(k, r)| key(k, r)));
-        prop_oneof![
-            12 => (write(), identity).prop_map(|(write, identity)| space_command(write, identity)),
-            1 => Just(Command::Sweep { limit: 16 }),
-        ]
-    }
-
-    proptest! {
-        /// Whatever the history: one log gives one state, however it is cut into batches; the
-        /// running hash is the hash of the rows; rows that belong together exist together.
-        #[test]
-        fn one_log_one_state(commands in proptest::collection::vec(command(), 1..60), cut in 1usize..7) {
-            let mut one = Replica::new();
-            let outcomes: Vec<_> = commands.iter().map(|command| one.run(command)).collect();
-
-            let mut two = Replica::new();
-            let mut outcomes_two = Vec::new();
-            for batch in commands.chunks(cut) {
-                let mut overlay = Overlay::new(&two.state);
-                for command in batch {
-                    two.log_index += 1;
-                    two.clock_us += 10;
-                    let position = Position { log_index: two.log_index, stamp_us: two.clock_us };
-                    outcomes_two.push(apply(&mut overlay, position, command).unwrap().outcome);
-                }
-                let changes = overlay.into_changes().unwrap();
-                two.hash.follow(&changes);
-                two.state.commit(changes);
-            }
-            prop_assert_eq!(outcomes, outcomes_two);
-            prop_assert_eq!(&one.state, &two.state);
-            prop_assert_eq!(one.hash, two.hash);
-
-            let mut hash = StateHash::default();
-            one.state.rows().for_each(|(key, value)| hash.add(key, value));
-            prop_assert_eq!(one.hash, hash);
-
-            let counters = one.counters();
-            prop_assert_eq!(one.family(Family::Memory) as u64, counters.memories);
-            prop_assert_eq!(one.family(Family::IndexRow) as u64, counters.memories);
-            prop_assert_eq!(one.family(Family::Tombstone) as u64, counters.tombstones);
-            prop_assert_eq!(one.family(Family::Idempotency), counters.idempotency_rows as usize);
-            let rows = one.state.scan(&keys::family_prefix(&space(), Family::TextHash), None, 99).unwrap();
-            for (_, value) in rows {
-                prop_assert!(one.memory(keys::text_hash::id(&value).unwrap()).is_some(), "a text names a memory");
-            }
-        }
-
-        /// Damaged or foreign bytes are refused, never a panic.
-        #[test]
-        fn random_bytes_are_no_command(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Command::decode(&bytes).map(|command| command.check());
-        }
-    }
 }

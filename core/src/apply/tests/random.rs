@@ -1,0 +1,73 @@
+use super::*;
+use proptest::prelude::*;
+
+fn write() -> impl Strategy<Value = Write> {
+    let id = prop_oneof![Just("a"), Just("b"), Just("c"), Just("记")];
+    let content = prop_oneof![Just("one"), Just("two"), Just("三"), Just("🙂")];
+    let verdict = prop_oneof![Just(Verdict::Adopted), Just(Verdict::Useless)];
+    prop_oneof![
+        4 => (id.clone(), content.clone()).prop_map(|(id, text)| add(vec![memory(id, text)])),
+        2 => (0u8..5, content.clone()).prop_map(|(n, text)| add(vec![made(n, text), made(n + 100, "fixed")])),
+        2 => (id.clone(), content, 0u64..4).prop_map(|(id, text, v)| update(id, text, v)),
+        2 => id.clone().prop_map(delete),
+        2 => (id, verdict).prop_map(|(id, verdict)| Write::Feedback {
+            items: vec![FeedbackItem { id: id.into(), verdict }]
+        }),
+    ]
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let identity = proptest::option::of((0u128..6, 0u64..2).prop_map(|(k, r)| key(k, r)));
+    prop_oneof![
+        12 => (write(), identity).prop_map(|(write, identity)| space_command(write, identity)),
+        1 => Just(Command::Sweep { limit: 16 }),
+    ]
+}
+
+proptest! {
+    /// Whatever the history: one log gives one state, however it is cut into batches; the
+    /// running hash is the hash of the rows; rows that belong together exist together.
+    #[test]
+    fn one_log_one_state(commands in proptest::collection::vec(command(), 1..60), cut in 1usize..7) {
+        let mut one = Replica::new();
+        let outcomes: Vec<_> = commands.iter().map(|command| one.run(command)).collect();
+
+        let mut two = Replica::new();
+        let mut outcomes_two = Vec::new();
+        for batch in commands.chunks(cut) {
+            let mut overlay = Overlay::new(&two.state);
+            for command in batch {
+                two.log_index += 1;
+                two.clock_us += 10;
+                let position = Position { log_index: two.log_index, stamp_us: two.clock_us };
+                outcomes_two.push(apply(&mut overlay, position, command).unwrap().outcome);
+            }
+            let changes = overlay.into_changes().unwrap();
+            two.hash.follow(&changes);
+            two.state.commit(changes);
+        }
+        prop_assert_eq!(outcomes, outcomes_two);
+        prop_assert_eq!(&one.state, &two.state);
+        prop_assert_eq!(one.hash, two.hash);
+
+        let mut hash = StateHash::default();
+        one.state.rows().for_each(|(key, value)| hash.add(key, value));
+        prop_assert_eq!(one.hash, hash);
+
+        let counters = one.counters();
+        prop_assert_eq!(one.family(Family::Memory) as u64, counters.memories);
+        prop_assert_eq!(one.family(Family::IndexRow) as u64, counters.memories);
+        prop_assert_eq!(one.family(Family::Tombstone) as u64, counters.tombstones);
+        prop_assert_eq!(one.family(Family::Idempotency), counters.idempotency_rows as usize);
+        let rows = one.state.scan(&keys::family_prefix(&space(), Family::TextHash), None, 99).unwrap();
+        for (_, value) in rows {
+            prop_assert!(one.memory(keys::text_hash::id(&value).unwrap()).is_some(), "a text names a memory");
+        }
+    }
+
+    /// Damaged or foreign bytes are refused, never a panic.
+    #[test]
+    fn random_bytes_are_no_command(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Command::decode(&bytes).map(|command| command.check());
+    }
+}
