@@ -132,6 +132,8 @@ pub struct ApiKeyRow {
     pub expires_us: Option<i64>,
     /// When it was revoked, in log time.
     pub revoked_us: Option<i64>,
+    /// The public id of the key that made it; `None` for the cluster's first.
+    pub created_by: Option<String>,
 }
 
 stored!(ClusterRow, TenantRow, ApiKeyRow);

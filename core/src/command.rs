@@ -7,7 +7,7 @@
 //! Stored in the log: enums are append only, structs change only under a new format byte, and a
 //! new variant is proposed only when every replica knows it.
 
-use crate::access::{ApiKeyRow, TenantRow};
+use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
 use crate::limits;
 use crate::memory::{Fact, IndexRow, ModelTag, Source};
@@ -29,7 +29,8 @@ pub enum Command {
     Meta(Box<MetaCommand>),
 }
 
-/// Most rows of `due` that one sweep works off: bounds the batch that it makes.
+/// Most rows of `due` that one sweep works off: with [`limits::EXPIRE_ROWS_MAX`] and
+/// [`limits::HISTORY_VERSIONS_MAX`] it bounds the batch that a sweep makes.
 pub const SWEEP_ROWS_MAX: u16 = 16;
 
 /// A write to one partition of a space.
@@ -197,6 +198,8 @@ pub enum MetaCommand {
         id: String,
         /// Only if the key belongs to this tenant; any, if `None`.
         tenant: Option<String>,
+        /// What the caller may do itself: nobody revokes a key that can do more.
+        by: Rights,
     },
 }
 

@@ -44,6 +44,10 @@ pub const IDEMPOTENCY_ROWS_MAX: u32 = 10_000;
 pub const IDEMPOTENCY_KEEP_US: i64 = 24 * 3_600 * 1_000_000;
 /// How long a tombstone is kept, in microseconds of log time (35 days).
 pub const TOMBSTONE_KEEP_US: i64 = 35 * 24 * 3_600 * 1_000_000;
+/// Most earlier versions that are kept of one memory; the oldest go first.
+pub const HISTORY_VERSIONS_MAX: u64 = 100;
+/// Most rows that one due row of a space takes out at once; what is left is due again.
+pub const EXPIRE_ROWS_MAX: usize = 256;
 /// Most rows one atomic batch of the store may hold before it is cut between two commands.
 pub const BATCH_ROWS_MAX: usize = 128;
 

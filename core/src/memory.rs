@@ -232,10 +232,8 @@ pub struct Counters {
 pub struct HistoryRow {
     /// The text and provenance as they were.
     pub memory: MemoryRow,
-    /// The importance as it was.
-    pub importance: f32,
-    /// The metadata as they were.
-    pub metadata: String,
+    /// The columns as they were, without what only an index needs: terms and vector.
+    pub index: IndexRow,
     /// When the next version replaced this one, in log time.
     pub replaced_us: i64,
 }

@@ -1,6 +1,6 @@
 //! New memories.
 
-use super::{Answers, Context, Step};
+use super::{Answers, Context, Step, Stop};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
 use crate::keys;
@@ -16,11 +16,20 @@ use crate::{Error, ErrorCode};
 
 pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, add: &Add) -> Step<Answers> {
     let has_vectors = add.items.iter().any(|item| item.index.vector.is_some());
-    let model = choose_model(context, space, add.model.as_ref().filter(|_| has_vectors), add.vectors_given)?;
+    let model = choose_model(context, space, add.model.as_ref().filter(|_| has_vectors), add.vectors_given);
+    // In a partial write vectors that do not fit concern the items that bring them, and no other.
+    let (model, unfit) = match model {
+        Ok(model) => (model, None),
+        Err(Stop::Refused(error)) if add.partial => (None, Some(error)),
+        Err(stop) => return Err(stop),
+    };
     let mut counters = context.rows.counters(space)?;
     let mut answers = Vec::with_capacity(add.items.len());
     for (at, item) in add.items.iter().enumerate() {
-        let answer = one(context, space, add.origin, item, model, &mut counters)?;
+        let answer = match &unfit {
+            Some(error) if item.index.vector.is_some() => rejected(&item.index.id, error.clone()),
+            _ => one(context, space, add.origin, item, model, &mut counters)?,
+        };
         if let Some(reason) = &answer.0.reason
             && !add.partial
         {

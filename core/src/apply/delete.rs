@@ -4,14 +4,11 @@ use super::{Answers, Context, Step, add, update};
 use crate::event::Event;
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
-use crate::limits::TOMBSTONE_KEEP_US;
+use crate::limits::{HISTORY_VERSIONS_MAX, TOMBSTONE_KEEP_US};
 use crate::memory::{IdempotencyId, MemoryRow, TombstoneRow};
 use crate::outcome::ItemStatus;
 use crate::space::SpaceKey;
 use crate::state::State;
-
-/// Most rows of history that one step of the clean-up reads.
-const HISTORY_STEP: usize = 64;
 
 pub(super) fn apply<S: State>(
     context: &mut Context<'_, S>,
@@ -70,15 +67,12 @@ pub(super) fn tombstones_due(space: &SpaceKey, at_us: i64) -> Due {
     Due { at_us, space: space.clone(), kind: DueKind::Tombstone, id: String::new() }
 }
 
+/// Their number is bounded by [`HISTORY_VERSIONS_MAX`].
 fn remove_history<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, id: &str) -> Step<()> {
     let prefix = keys::history::prefix(space, id);
-    loop {
-        let rows = context.rows.scan(&prefix, None, HISTORY_STEP)?;
-        for (key, _) in &rows {
-            context.rows.delete(key)?;
-        }
-        if rows.len() < HISTORY_STEP {
-            return Ok(());
-        }
+    let most = usize::try_from(HISTORY_VERSIONS_MAX).unwrap_or(usize::MAX).saturating_add(1);
+    for (key, _) in context.rows.scan(&prefix, None, most)? {
+        context.rows.delete(&key)?;
     }
+    Ok(())
 }

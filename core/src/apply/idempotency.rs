@@ -5,7 +5,7 @@ use crate::codec::Stored;
 use crate::command::{Idempotency, SpaceCommand, Write};
 use crate::keys::due::{Due, DueKind};
 use crate::keys::{self, Family};
-use crate::limits::{IDEMPOTENCY_KEEP_US, IDEMPOTENCY_ROWS_MAX};
+use crate::limits::{EXPIRE_ROWS_MAX, IDEMPOTENCY_KEEP_US, IDEMPOTENCY_ROWS_MAX};
 use crate::memory::{IdempotencyId, IdempotencyItem, IdempotencyRow, IndexRow};
 use crate::outcome::{ItemOutcome, ItemStatus, Outcome};
 use crate::space::SpaceKey;
@@ -95,12 +95,14 @@ pub(super) fn record<S: State>(
     Ok(context.rows.write_counters(space, &counters)?)
 }
 
-/// Takes out the rows that are too old and puts the next one in `due`.
+/// Takes out rows that are too old, not too many at once, and puts the next one in `due`.
 pub(super) fn expire<S: State>(context: &mut Context<'_, S>, space: &SpaceKey) -> Step<()> {
     let mut counters = context.rows.counters(space)?;
-    let mut oldest_us = None;
+    let (mut oldest_us, mut taken) = (None, 0);
     for (at_us, key) in ages(context, space)? {
-        if context.now_us.saturating_sub(at_us) >= IDEMPOTENCY_KEEP_US {
+        let is_old = context.now_us.saturating_sub(at_us) >= IDEMPOTENCY_KEEP_US;
+        if is_old && taken < EXPIRE_ROWS_MAX {
+            taken += 1;
             context.rows.delete(&key)?;
             counters.idempotency_rows = counters.idempotency_rows.saturating_sub(1);
         } else {

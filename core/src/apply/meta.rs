@@ -1,7 +1,8 @@
 //! Changes of the cluster's own data.
 
-use super::{Context, Step};
-use crate::access::{ApiKeyRow, ClusterRow, TenantRow};
+use super::{ApplyError, Context, Step};
+use crate::access::{ApiKeyRow, ClusterRow, Rights, TenantRow};
+use crate::codec::Stored;
 use crate::command::MetaCommand;
 use crate::keys::meta;
 use crate::outcome::Outcome;
@@ -28,7 +29,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
         }
         MetaCommand::CreateTenant(tenant) => create_tenant(context, tenant),
         MetaCommand::CreateKey(key) => create_key(context, key),
-        MetaCommand::RevokeKey { id, tenant } => revoke_key(context, id, tenant.as_deref()),
+        MetaCommand::RevokeKey { id, tenant, by } => revoke_key(context, id, tenant.as_deref(), *by),
     }
 }
 
@@ -57,14 +58,48 @@ fn create_key<S: State>(context: &mut Context<'_, S>, row: &ApiKeyRow) -> Step<O
     Ok(Outcome::Done)
 }
 
-fn revoke_key<S: State>(context: &mut Context<'_, S>, id: &str, tenant: Option<&str>) -> Step<Outcome> {
+fn revoke_key<S: State>(
+    context: &mut Context<'_, S>,
+    id: &str,
+    tenant: Option<&str>,
+    by: Rights,
+) -> Step<Outcome> {
     let key = meta::api_key(id);
     let row = context.rows.read::<ApiKeyRow>(&key)?;
     // A key of another tenant is answered like one that does not exist: no oracle.
     let Some(row) = row.filter(|row| tenant.is_none_or(|tenant| tenant == row.tenant)) else {
         return refuse(ErrorCode::NotFound, "there is no key with this id");
     };
+    if !by.allows(row.rights) {
+        return refuse(ErrorCode::PermissionDenied, "this key can do more than the one that would revoke it");
+    }
+    if row.revoked_us.is_none() && row.rights.allows(Rights::CLUSTER) && is_last_cluster_key(context, id)? {
+        return refuse(
+            ErrorCode::Conflict,
+            "this is the last key that manages the cluster; make another one first",
+        );
+    }
     let revoked_us = row.revoked_us.or(Some(context.now_us));
     context.rows.write(key, &ApiKeyRow { revoked_us, ..row })?;
     Ok(Outcome::Done)
+}
+
+/// Whether no other key that lives and lasts manages the cluster.
+fn is_last_cluster_key<S: State>(context: &Context<'_, S>, id: &str) -> Step<bool> {
+    const PAGE: usize = 256;
+    let mut after: Option<Vec<u8>> = None;
+    loop {
+        let rows = context.rows.scan(&meta::api_keys(), after.as_deref(), PAGE)?;
+        for (_, value) in &rows {
+            let row = ApiKeyRow::decode(value).map_err(ApplyError::from)?;
+            let lasts = row.revoked_us.is_none() && row.expires_us.is_none();
+            if lasts && row.id != id && row.rights.allows(Rights::CLUSTER) {
+                return Ok(false);
+            }
+        }
+        if rows.len() < PAGE {
+            return Ok(true);
+        }
+        after = rows.into_iter().next_back().map(|(key, _)| key);
+    }
 }

@@ -1,18 +1,16 @@
 //! Works off what is due by log time: expired memories, old idempotency rows and tombstones.
 
-use super::{Context, Step, delete, idempotency};
+use super::{ApplyError, Context, Step, delete, idempotency};
+use crate::codec::Stored;
 use crate::keys::due::{Due, DueKind};
 use crate::keys::{self, Family};
-use crate::limits::TOMBSTONE_KEEP_US;
+use crate::limits::{EXPIRE_ROWS_MAX, TOMBSTONE_KEEP_US};
 use crate::memory::TombstoneRow;
 use crate::outcome::Outcome;
 use crate::space::SpaceKey;
 use crate::state::State;
 
-use super::ApplyError;
-use crate::codec::Stored;
-
-/// Most tombstones of a space that one sweep looks at.
+/// Tombstones that are read in one step.
 const TOMBSTONES_STEP: usize = 1000;
 
 pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<Outcome> {
@@ -48,14 +46,16 @@ fn expire_memory<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<()> 
 
 fn expire_tombstones<S: State>(context: &mut Context<'_, S>, space: &SpaceKey) -> Step<()> {
     let mut counters = context.rows.counters(space)?;
-    let mut oldest_us: Option<i64> = None;
+    let (mut oldest_us, mut taken): (Option<i64>, usize) = (None, 0);
     let mut after: Option<Vec<u8>> = None;
     let prefix = keys::family_prefix(space, Family::Tombstone);
     loop {
         let rows = context.rows.scan(&prefix, after.as_deref(), TOMBSTONES_STEP)?;
         for (key, value) in &rows {
             let deleted_us = TombstoneRow::decode(value).map_err(ApplyError::from)?.deleted_us;
-            if context.now_us.saturating_sub(deleted_us) >= TOMBSTONE_KEEP_US {
+            let is_old = context.now_us.saturating_sub(deleted_us) >= TOMBSTONE_KEEP_US;
+            if is_old && taken < EXPIRE_ROWS_MAX {
+                taken += 1;
                 context.rows.delete(key)?;
                 counters.tombstones = counters.tombstones.saturating_sub(1);
             } else {

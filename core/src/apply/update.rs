@@ -4,6 +4,7 @@ use super::{Answers, Context, Step, add};
 use crate::command::Update;
 use crate::event::Event;
 use crate::keys;
+use crate::limits::HISTORY_VERSIONS_MAX;
 use crate::memory::{HistoryRow, IdempotencyId, IndexRow, MemoryRow};
 use crate::outcome::ItemStatus;
 use crate::space::SpaceKey;
@@ -22,13 +23,7 @@ pub(super) fn apply<S: State>(
     let model = update.model.as_ref().filter(|_| item.index.vector.is_some());
     let model = add::choose_model(context, space, model, update.vectors_given)?;
 
-    let history = HistoryRow {
-        memory: old.clone(),
-        importance: old_row.importance,
-        metadata: old_row.metadata.clone(),
-        replaced_us: context.now_us,
-    };
-    context.rows.write(keys::history::key(space, id, old.version), &history)?;
+    keep_version(context, space, id, &old, &old_row)?;
 
     let version = old.version + 1;
     let mut memory = add::memory_row(item, old.seq, version, context.now_us);
@@ -88,6 +83,24 @@ pub(super) fn current<S: State>(
         }
         _ => Ok(memory),
     }
+}
+
+/// Puts the old version into the history and takes out the one that is too old by now, so that
+/// deleting a memory is bounded however often it was changed.
+fn keep_version<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    old: &MemoryRow,
+    old_row: &IndexRow,
+) -> Step<()> {
+    let index = IndexRow { terms: Vec::new(), vector: None, ..old_row.clone() };
+    let history = HistoryRow { memory: old.clone(), index, replaced_us: context.now_us };
+    context.rows.write(keys::history::key(space, id, old.version), &history)?;
+    if let Some(too_old) = old.version.checked_sub(HISTORY_VERSIONS_MAX) {
+        context.rows.delete(&keys::history::key(space, id, too_old))?;
+    }
+    Ok(())
 }
 
 /// Links are made by rules and jobs; a caller's change of the text does not cut them.

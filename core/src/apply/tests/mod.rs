@@ -5,7 +5,7 @@ use crate::codec::Stored;
 use crate::command::*;
 use crate::event::Event;
 use crate::keys::{self, Family};
-use crate::limits::{IDEMPOTENCY_KEEP_US, IDEMPOTENCY_ROWS_MAX, TOMBSTONE_KEEP_US};
+use crate::limits::{HISTORY_VERSIONS_MAX, IDEMPOTENCY_KEEP_US, IDEMPOTENCY_ROWS_MAX, TOMBSTONE_KEEP_US};
 use crate::memory::*;
 use crate::outcome::{ItemOutcome, ItemStatus, Outcome};
 use crate::space::SpaceKey;
@@ -219,6 +219,47 @@ fn an_update_keeps_what_use_has_made_of_the_memory() {
 }
 
 #[test]
+fn history_keeps_the_columns_of_its_time_and_is_bounded() {
+    let mut replica = Replica::new();
+    let mut item = memory("a", "version 1");
+    item.index.session = Some("s1".into());
+    item.index.entities = vec!["A".into()];
+    replica.write(add(vec![item]));
+    let first = replica.memory("a").unwrap().1;
+    replica.write(update("a", "version 2", 1));
+    let row = replica.state.get(&keys::history::key(&space(), "a", 1)).unwrap().unwrap();
+    let row = HistoryRow::decode(&row).unwrap();
+    assert_eq!(row.memory.content, "version 1");
+    assert_eq!(row.index, IndexRow { terms: vec![], vector: None, ..first });
+
+    for version in 2..=HISTORY_VERSIONS_MAX + 20 {
+        replica.write(update("a", &format!("version {}", version + 1), version));
+    }
+    assert_eq!(replica.family(Family::History) as u64, HISTORY_VERSIONS_MAX);
+    replica.write(delete("a"));
+    assert_eq!(replica.family(Family::History), 0);
+}
+
+#[test]
+fn in_a_partial_write_a_vector_that_does_not_fit_rejects_its_item_alone() {
+    let mut replica = Replica::new();
+    let vector = |id: &str, dims: usize| {
+        let mut item = memory(id, id);
+        item.index.vector = Some(Vector::quantise(&vec![1.0; dims]).unwrap());
+        item
+    };
+    let write = |items, dims| {
+        let model = Some(ModelTag { id: "client".into(), dims });
+        Write::Add(Add { origin: Origin::Caller, model, vectors_given: true, partial: true, items })
+    };
+    replica.items(write(vec![vector("first", 2)], 2));
+    let items = replica.items(write(vec![memory("text", "t"), vector("misfit", 3), memory("more", "m")], 3));
+    let statuses: Vec<_> = items.iter().map(|item| item.status).collect();
+    assert_eq!(statuses, [ItemStatus::Created, ItemStatus::Rejected, ItemStatus::Created]);
+    assert_eq!(items[1].reason.as_ref().unwrap().code, ErrorCode::InvalidArgument);
+}
+
+#[test]
 fn the_vector_stays_while_the_text_does() {
     let mut replica = Replica::new();
     let mut item = memory("a", "x");
@@ -362,6 +403,7 @@ fn the_meta_group_keeps_tenants_and_keys() {
         created_us: 0,
         expires_us: None,
         revoked_us: None,
+        created_by: None,
     };
     let mut replica = Replica::new();
     let mut run = |command| replica.run(&Command::Meta(Box::new(command)));
@@ -373,12 +415,24 @@ fn the_meta_group_keeps_tenants_and_keys() {
     assert_eq!(failed(run(MetaCommand::CreateKey(api_key("k2", "nobody")))), ErrorCode::NotFound);
     assert_eq!(run(MetaCommand::CreateTenant(tenant("u"))), Outcome::Done);
     assert_eq!(run(MetaCommand::CreateKey(api_key("k2", "u"))), Outcome::Done);
-    let revoke = |id: &str, tenant: Option<&str>| MetaCommand::RevokeKey {
+    let revoke = |id: &str, tenant: Option<&str>, by| MetaCommand::RevokeKey {
         id: id.into(),
         tenant: tenant.map(Into::into),
+        by,
     };
-    assert_eq!(failed(run(revoke("k2", Some("t")))), ErrorCode::NotFound, "another tenant's key");
-    assert_eq!(run(revoke("k2", Some("u"))), Outcome::Done);
+    assert_eq!(
+        failed(run(revoke("k2", Some("t"), Rights::ALL))),
+        ErrorCode::NotFound,
+        "another tenant's key"
+    );
+    let lesser = Rights::READ.with(Rights::WRITE).with(Rights::ADMIN);
+    assert_eq!(failed(run(revoke("k2", Some("u"), lesser))), ErrorCode::PermissionDenied, "it can do more");
+    assert_eq!(run(revoke("k2", Some("u"), Rights::ALL)), Outcome::Done);
+    assert_eq!(
+        failed(run(revoke("k", None, Rights::ALL))),
+        ErrorCode::Conflict,
+        "the last one for the cluster"
+    );
     let row = replica.state.get(&keys::meta::api_key("k2")).unwrap().unwrap();
     assert!(ApiKeyRow::decode(&row).unwrap().revoked_us.is_some());
 }
