@@ -11,7 +11,8 @@ fn every_test_that_a_promise_names_exists() {
     let mut named = 0;
     for reference in text.split('`').filter(|word| word.contains(".rs::")) {
         let (file, test) = reference.split_once("::").unwrap();
-        let code = std::fs::read_to_string(repository().join(file)).unwrap_or_else(|_| panic!("no file {file}"));
+        let code =
+            std::fs::read_to_string(repository().join(file)).unwrap_or_else(|_| panic!("no file {file}"));
         assert!(code.contains(&format!("fn {test}(")), "{file} has no test {test}");
         named += 1;
     }

@@ -81,3 +81,38 @@ async fn without_a_majority_nothing_is_acknowledged_and_nothing_is_lost() {
     assert_eq!(texts, ["before", "during"]);
     admin.replicas_agree().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_disk_of_one_node_loses_nothing_and_does_not_come_back_empty() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let users: Vec<String> = (0..16).map(|n| format!("user-{n}")).collect();
+    for user in &users {
+        server.api().add(user, &["acknowledged by a majority"]).await;
+    }
+    // While it runs: the node is stopped, its disk dies, and it must not start.
+    let admin = server.admin_api();
+    admin.post("/admin/v1/nodes/2:stop", &json!({})).await;
+    std::fs::remove_dir_all(data.path().join("node-2")).unwrap();
+    let (status, answer) = admin.post("/admin/v1/nodes/2:start", &json!({})).await;
+    assert!(status.is_server_error() && answer["detail"].as_str().unwrap().contains("lost"), "{answer}");
+    server.kill();
+    // And across a start of the whole cluster.
+    let server = Server::start(data.path(), Model::Absent);
+    for user in &users {
+        assert_eq!(server.api().list(user).await.len(), 1);
+        server.api().add(user, &["written by two of three"]).await;
+    }
+    assert!(!data.path().join("node-2").join("identity.json").exists());
+    drop(server);
+    // Two lost disks of three are a majority: what it acknowledged may be gone, and it says so.
+    std::fs::remove_dir_all(data.path().join("node-3")).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        .args(["dev", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+        .arg(data.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("node 3 does not start") && text.contains("lost its disk"), "{text}");
+}

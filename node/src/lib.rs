@@ -11,4 +11,4 @@ pub mod shard;
 mod sweeper;
 
 pub use node::{Identity, InitError, Node, NodeConfig, StartError};
-pub use service::{INCARNATION, NodeService};
+pub use service::NodeService;

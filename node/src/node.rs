@@ -1,6 +1,8 @@
 use crate::index::Spaces;
-use crate::raft::{GroupId, GroupSpec, NodeId, OpenError as RaftOpenError, RaftNode, RaftNodeConfig};
-use crate::raft::{ProposeError, StaticAddresses, SystemClock};
+use crate::raft::{
+    Clock, GroupId, GroupSpec, GuardedClock, NodeId, OpenError as RaftOpenError, RaftNode, RaftNodeConfig,
+};
+use crate::raft::{ProposeError, StaticAddresses};
 use crate::service::{NodeService, Replica};
 use crate::shard::{BootId, OpenError, ShardState};
 use crate::sweeper;
@@ -21,6 +23,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
 
+/// The file that says whose directory it is.
+const IDENTITY: &str = "identity.json";
+/// The file in the log's directory that says whose log it is; written before the first entry.
+const LOG_OWNER: &str = "OWNER";
+/// The directory of the log.
+const RAFT: &str = "raft";
+
 /// How long open connections may take to end at a stop.
 const SERVER_STOP_MAX: Duration = Duration::from_secs(3);
 
@@ -37,6 +46,9 @@ pub struct NodeConfig {
     pub members: Vec<(NodeId, String)>,
     /// Number of shards, 1 to 256; fixed at the cluster's start.
     pub shards: u16,
+    /// Whether the cluster is only now being founded. Later a node without its data must not come
+    /// back under its old id: it has forgotten its votes and what it acknowledged.
+    pub founding: bool,
     /// Memory for the page caches of all states together, in bytes.
     pub state_cache_bytes: u64,
     /// Memory for the images of active spaces, in bytes.
@@ -62,6 +74,7 @@ impl NodeConfig {
             dir: dir.to_owned(),
             members,
             shards,
+            founding: false,
             state_cache_bytes: 128 << 20,
             spaces_bytes: 512 << 20,
             heartbeat: Duration::from_millis(250),
@@ -96,6 +109,17 @@ pub enum StartError {
         found: Box<Identity>,
         /// Who wanted it.
         expected: Box<Identity>,
+    },
+    /// The node's data is gone.
+    #[error(
+        "{path} holds no data of node {node}, which the cluster knows already; a node that has lost its disk \
+         must not come back under its old id, so bring the data back or go on without this node"
+    )]
+    Lost {
+        /// The directory.
+        path: PathBuf,
+        /// Which node.
+        node: NodeId,
     },
     /// A file cannot be read or written.
     #[error("{path}: {error}")]
@@ -157,6 +181,9 @@ impl Node {
             cluster_id: config.cluster_id.clone(),
             shards: config.shards,
         };
+        if !config.founding && !has_data(&config.dir) {
+            return Err(StartError::Lost { path: config.dir, node: config.node_id });
+        }
         claim(&config.dir, &identity)?;
         let states = open_states(&config).await?;
         let specs = states.iter().map(|(id, state)| GroupSpec {
@@ -165,11 +192,12 @@ impl Node {
             applier: Arc::clone(state) as _,
         });
         let mut raft_config =
-            RaftNodeConfig::new(config.node_id, config.cluster_id.clone(), config.dir.join("raft"));
+            RaftNodeConfig::new(config.node_id, config.cluster_id.clone(), config.dir.join(RAFT));
         raft_config.heartbeat = config.heartbeat;
         let uris = config.members.iter().map(|(id, address)| (*id, format!("http://{address}")));
+        let clock: Arc<dyn Clock> = Arc::new(GuardedClock::system());
         let addresses = Arc::new(StaticAddresses::new(uris));
-        let raft = RaftNode::open(raft_config, specs.collect(), addresses, Arc::new(SystemClock)).await?;
+        let raft = RaftNode::open(raft_config, specs.collect(), addresses, Arc::clone(&clock)).await?;
         let raft = Arc::new(raft);
         let replicas = replicas(&raft, states)?;
 
@@ -188,7 +216,7 @@ impl Node {
         );
         let stop = CancellationToken::new();
         let server = serve(&raft, service, listener, stop.clone());
-        let sweeper = tokio::spawn(sweeper::run(replicas.clone(), stop.clone()));
+        let sweeper = tokio::spawn(sweeper::run(replicas.clone(), clock, stop.clone()));
         let members = config.members.iter().map(|(id, _)| *id).collect();
         Ok(Self { raft, replicas, members, stop, server, sweeper })
     }
@@ -291,9 +319,14 @@ fn check(config: &NodeConfig) -> Result<(), StartError> {
     Ok(())
 }
 
+/// Whether a node has run here: its identity and its log are there.
+fn has_data(dir: &Path) -> bool {
+    dir.join(IDENTITY).is_file() && dir.join(RAFT).join(LOG_OWNER).is_file()
+}
+
 /// Checks whose directory it is, or makes it this node's.
 fn claim(dir: &Path, identity: &Identity) -> Result<(), StartError> {
-    let path = dir.join("identity.json");
+    let path = dir.join(IDENTITY);
     let io_error = |error: io::Error| StartError::Io { path: path.clone(), error };
     fs::create_dir_all(dir).map_err(io_error)?;
     match fs::read(&path) {

@@ -6,10 +6,11 @@ use futures::future::BoxFuture;
 use holdfast_core::access::{ApiKeyRow, TenantRow};
 use holdfast_core::command::MetaCommand;
 use holdfast_core::{Error, ErrorCode};
-use holdfast_node::{InitError, Node, NodeConfig};
+use holdfast_node::{InitError, Node, NodeConfig, StartError};
 use holdfast_router::NodeControl;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
@@ -19,12 +20,16 @@ pub(super) const TENANT: &str = "default";
 /// How long the first leaders may take.
 const START_MAX: Duration = Duration::from_secs(30);
 
+/// One node, if it runs. Locked while it starts or stops.
+type Slot = Arc<Mutex<Option<Node>>>;
+
 /// The nodes, running or stopped.
 pub(super) struct Nodes {
     cluster: Cluster,
     dirs: Arc<DataDir>,
     members: Vec<(u64, String)>,
-    running: BTreeMap<u64, Mutex<Option<Node>>>,
+    founded: AtomicBool,
+    running: BTreeMap<u64, Slot>,
 }
 
 impl Nodes {
@@ -44,11 +49,27 @@ impl Nodes {
         for (id, listener) in &listeners {
             members.push((*id, listener.local_addr()?.to_string()));
         }
-        let running = listeners.keys().map(|id| (*id, Mutex::new(None))).collect();
-        let nodes = Arc::new(Self { cluster, dirs, members, running });
+        let running = listeners.keys().map(|id| (*id, Slot::default())).collect();
+        let founded = AtomicBool::new(cluster.founded);
+        let nodes = Arc::new(Self { cluster, dirs, members, founded, running });
+        let mut lost = 0;
         for (id, listener) in listeners {
-            let node = nodes.start_node(id, listener).await?;
-            *nodes.slot(id)?.lock().await = Some(node);
+            match nodes.start_node(id, listener).await {
+                Ok(node) => *nodes.slot(id)?.lock().await = Some(node),
+                // A minority may lose its disks: the others have all that was acknowledged.
+                Err(StartError::Lost { path, node }) if 2 * (lost + 1) < nodes.cluster.nodes => {
+                    lost += 1;
+                    tracing::error!(
+                        node,
+                        ?path,
+                        "the data of a node is gone; the cluster goes on without it"
+                    );
+                }
+                Err(error) => {
+                    nodes.stop_all().await;
+                    return Err(error).with_context(|| format!("node {id} does not start"));
+                }
+            }
         }
         nodes.found(first_key).await?;
         Ok(nodes)
@@ -59,20 +80,24 @@ impl Nodes {
         &self.members
     }
 
-    fn slot(&self, id: u64) -> holdfast_core::Result<&Mutex<Option<Node>>> {
+    fn slot(&self, id: u64) -> holdfast_core::Result<&Slot> {
         self.running.get(&id).ok_or_else(|| Error::new(ErrorCode::NotFound, "there is no node with this id"))
     }
 
-    async fn start_node(&self, id: u64, listener: TcpListener) -> Result<Node> {
+    async fn start_node(&self, id: u64, listener: TcpListener) -> Result<Node, StartError> {
         let dir = self.dirs.node(id);
         let members = self.members.clone();
-        let config = NodeConfig::new(id, &self.cluster.cluster_id, &dir, members, self.cluster.shards);
-        Node::start(config, listener).await.with_context(|| format!("node {id} does not start"))
+        let mut config = NodeConfig::new(id, &self.cluster.cluster_id, &dir, members, self.cluster.shards);
+        config.founding = !self.founded.load(Ordering::Acquire);
+        Node::start(config, listener).await
     }
 
     /// Forms the groups and names the cluster. Both happen once and are no error the next time, so
     /// that a start that was cut off half-way goes on where it was.
     async fn found(&self, key: ApiKeyRow) -> Result<()> {
+        if self.founded.load(Ordering::Acquire) {
+            return Ok(());
+        }
         if let Some(node) = self.slot(1)?.lock().await.as_ref() {
             node.form_groups().await?;
         }
@@ -89,8 +114,10 @@ impl Nodes {
                     continue;
                 }
                 match node.name_cluster(init.clone(), Duration::from_secs(5)).await {
-                    Ok(true) => return Ok(()),
-                    Err(InitError::Refused(error)) if error.code == ErrorCode::AlreadyExists => return Ok(()),
+                    Ok(true) => return self.set_founded(),
+                    Err(InitError::Refused(error)) if error.code == ErrorCode::AlreadyExists => {
+                        return self.set_founded();
+                    }
                     // It does not lead, or a change of leader came in between: another round finds out.
                     Ok(false) | Err(InitError::Propose(_)) => {}
                     Err(error) => return Err(error.into()),
@@ -99,6 +126,13 @@ impl Nodes {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         bail!("the nodes elected no leaders within {START_MAX:?}")
+    }
+
+    /// From now on a node without its data has lost it.
+    fn set_founded(&self) -> Result<()> {
+        self.dirs.write(&Cluster { founded: true, ..self.cluster.clone() })?;
+        self.founded.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Stops every node that runs, all at once.
@@ -115,10 +149,15 @@ impl Nodes {
 impl NodeControl for Nodes {
     fn stop(&self, id: u64) -> BoxFuture<'_, holdfast_core::Result<()>> {
         Box::pin(async move {
-            if let Some(node) = self.slot(id)?.lock().await.take() {
-                node.stop().await;
-            }
-            Ok(())
+            let slot = Arc::clone(self.slot(id)?);
+            // In a task of its own: a caller that gives up must not leave a half-stopped node.
+            let stop = tokio::spawn(async move {
+                let mut slot = slot.lock().await;
+                if let Some(node) = slot.take() {
+                    node.stop().await;
+                }
+            });
+            stop.await.map_err(|error| Error::new(ErrorCode::Internal, format!("the stop failed: {error}")))
         })
     }
 
@@ -134,7 +173,7 @@ impl NodeControl for Nodes {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 failed(format!("the address of node {id} cannot be bound again: {error}"))
             })?;
-            let node = self.start_node(id, listener).await.map_err(|error| failed(format!("{error:#}")))?;
+            let node = self.start_node(id, listener).await.map_err(|error| failed(error.to_string()))?;
             *slot = Some(node);
             Ok(())
         })

@@ -15,6 +15,9 @@ pub(super) struct Cluster {
     pub(super) cluster_id: String,
     pub(super) nodes: u64,
     pub(super) shards: u16,
+    /// Whether its nodes have started once and know each other.
+    #[serde(default)]
+    pub(super) founded: bool,
     /// The first key, with its secret: the file can be read by its owner alone.
     pub(super) key: String,
 }
@@ -63,8 +66,8 @@ impl DataDir {
         }
     }
 
-    /// Says what the cluster is, durably, before its nodes first start.
-    pub(super) fn found(&self, cluster: &Cluster) -> Result<()> {
+    /// Says what the cluster is, durably: before its nodes first start, and when it is founded.
+    pub(super) fn write(&self, cluster: &Cluster) -> Result<()> {
         let (path, temp) = (self.path.join("cluster.json"), self.path.join("cluster.json.tmp"));
         let write = || -> io::Result<()> {
             let mut options = OpenOptions::new();

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use cluster::{Nodes, TENANT};
 use data::{Cluster, DataDir};
-use holdfast_core::access::Rights;
+use holdfast_core::access::{ApiKeyRow, Rights};
 use holdfast_models::{Embedder, default_model_dir, open_builtin};
 use holdfast_router::{Router, RouterConfig};
 use std::net::SocketAddr;
@@ -58,14 +58,7 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let dirs = Arc::new(DataDir::take(path)?);
     let cluster = the_cluster(&dirs, &args)?;
     let embedder = tokio::task::spawn_blocking(open_embedder).await??;
-    let key_row = holdfast_router::api_key_row(
-        &cluster.key,
-        TENANT,
-        None,
-        Rights::ALL,
-        "first key of holdfast dev",
-        None,
-    )?;
+    let key_row = key_row(&cluster.key)?;
 
     let nodes = Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row).await?;
     let mut config = RouterConfig::new(args.http, args.admin, nodes.members().to_vec());
@@ -113,6 +106,11 @@ async fn until_ready(http: SocketAddr) {
     }
 }
 
+/// The row of the first key.
+fn key_row(key: &str) -> Result<ApiKeyRow> {
+    Ok(holdfast_router::api_key_row(key, TENANT, None, Rights::ALL, "first key of holdfast dev", None)?)
+}
+
 /// What the folder holds, or a new cluster in it.
 fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
     if let Some(cluster) = dirs.cluster()? {
@@ -135,16 +133,20 @@ fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
         );
     }
     let key = match &args.key {
-        Some(key) => key.clone(),
+        Some(key) => {
+            key_row(key)?;
+            key.clone()
+        }
         None => holdfast_router::new_api_key(TENANT, None, Rights::ALL, "first key of holdfast dev", None).0,
     };
     let cluster = Cluster {
         cluster_id: format!("{:032x}", rand::random::<u128>()),
         nodes: args.nodes,
         shards: SHARDS,
+        founded: false,
         key,
     };
-    dirs.found(&cluster)?;
+    dirs.write(&cluster)?;
     Ok(cluster)
 }
 

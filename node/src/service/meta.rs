@@ -1,5 +1,7 @@
 use super::{NodeService, refusals};
 use crate::raft::GroupId;
+use crate::shard::ShardState;
+use holdfast_core::Error;
 use holdfast_core::access::ApiKeyRow;
 use holdfast_core::codec::Stored;
 use holdfast_core::keys::meta;
@@ -11,6 +13,8 @@ use std::sync::Arc;
 
 /// Rows of the meta group that one answer holds.
 const META_ROWS_MAX: usize = 10_000;
+/// Rows read from the store in one step.
+const PAGE: usize = 512;
 
 impl NodeService {
     /// Rows of the meta group in their stored form. Which of them a client may see is the router's
@@ -21,34 +25,13 @@ impl NodeService {
     ) -> Result<v1::ReadMetaResponse, Refused> {
         let group = GroupId::from(Shard::META.0);
         let replica = self.replica(group)?;
-        self.ready(group, replica, request.read).await?;
-        let what =
-            request.what.ok_or_else(|| holdfast_core::Error::invalid("what", "the call asks for nothing"))?;
-        let reader = replica.state.reader();
-        let one = |key: Vec<u8>| Ok(reader.get(&key)?.into_iter().collect());
-        let all = |prefix: Vec<u8>| {
-            let rows = reader.scan(&prefix, None, META_ROWS_MAX)?;
-            Ok(rows.into_iter().map(|(_, value)| value).collect())
-        };
-        let rows: Result<Vec<Vec<u8>>, holdfast_core::state::StateError> = match &what {
-            What::ApiKey(id) => one(meta::api_key(id)),
-            What::Tenant(id) => one(meta::tenant(id)),
-            What::Cluster(_) => one(meta::cluster()),
-            What::Tenants(_) => all(meta::tenants()),
-            What::KeysOf(_) => all(meta::api_keys()),
-        };
-        let mut rows = rows.map_err(|error| refusals::corrupted(&error))?;
-        if let What::KeysOf(v1::KeysOf { tenant: Some(tenant) }) = what {
-            let mut kept = Vec::new();
-            for row in rows {
-                let key = ApiKeyRow::decode(&row).map_err(|error| refusals::corrupted(&error))?;
-                if key.tenant == tenant {
-                    kept.push(row);
-                }
-            }
-            rows = kept;
+        let deadline = self.ready(group, replica, request.read).await?;
+        let what = request.what.ok_or_else(|| Error::invalid("what", "the call asks for nothing"))?;
+        if matches!(what, What::ApiKey(_) | What::Tenant(_) | What::Cluster(_)) {
+            return Ok(v1::ReadMetaResponse { rows: rows(&replica.state, &what)? });
         }
-        Ok(v1::ReadMetaResponse { rows })
+        let state = Arc::clone(&replica.state);
+        self.on_search_pool(deadline, move || Ok(v1::ReadMetaResponse { rows: rows(&state, &what)? })).await
     }
 
     /// What this node knows of the cluster.
@@ -80,5 +63,47 @@ impl NodeService {
         };
         let index = hash.index.unwrap_or(0);
         Ok(v1::StateHashResponse { index, hash: hash.hash.0.to_be_bytes().to_vec() })
+    }
+}
+
+fn rows(state: &ShardState, what: &What) -> Result<Vec<Vec<u8>>, Refused> {
+    let one = |key: Vec<u8>| -> Result<Vec<Vec<u8>>, Refused> {
+        let row = state.reader().get(&key).map_err(|error| refusals::corrupted(&error))?;
+        Ok(row.into_iter().collect())
+    };
+    match what {
+        What::ApiKey(id) => one(meta::api_key(id)),
+        What::Tenant(id) => one(meta::tenant(id)),
+        What::Cluster(_) => one(meta::cluster()),
+        What::Tenants(_) => all(state, &meta::tenants(), |_| Ok(true)),
+        What::KeysOf(v1::KeysOf { tenant }) => all(state, &meta::api_keys(), |row| {
+            let Some(tenant) = tenant else { return Ok(true) };
+            let key = ApiKeyRow::decode(row).map_err(|error| refusals::corrupted(&error))?;
+            Ok(key.tenant == *tenant)
+        }),
+    }
+}
+
+/// The rows below a prefix that `wanted` keeps, [`META_ROWS_MAX`] of them at most.
+fn all(
+    state: &ShardState,
+    prefix: &[u8],
+    wanted: impl Fn(&[u8]) -> Result<bool, Refused>,
+) -> Result<Vec<Vec<u8>>, Refused> {
+    let (mut kept, mut after) = (Vec::new(), None::<Vec<u8>>);
+    loop {
+        let page = state.reader().scan(prefix, after.as_deref(), PAGE);
+        let page = page.map_err(|error| refusals::corrupted(&error))?;
+        let is_last = page.len() < PAGE;
+        for (key, row) in page {
+            if wanted(&row)? {
+                kept.push(row);
+            }
+            after = Some(key);
+        }
+        if is_last || kept.len() >= META_ROWS_MAX {
+            kept.truncate(META_ROWS_MAX);
+            return Ok(kept);
+        }
     }
 }

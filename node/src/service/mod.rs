@@ -20,10 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
-
-/// The life of a shard that tokens name. There are no restores and no slot moves yet, which are
-/// what starts another one.
-pub const INCARNATION: u32 = 1;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Longest time that one call may ask for.
 const DEADLINE_MAX: Duration = Duration::from_secs(60);
@@ -44,6 +41,7 @@ pub struct NodeService {
 }
 
 struct Inner {
+    incarnation: u32,
     cluster_id: String,
     shards: u16,
     members: Vec<v1::Member>,
@@ -62,6 +60,7 @@ impl NodeService {
         search_threads: usize,
     ) -> Self {
         let inner = Inner {
+            incarnation: incarnation(&cluster_id),
             cluster_id,
             shards,
             members,
@@ -70,6 +69,12 @@ impl NodeService {
             waiting: Arc::new(Semaphore::new(SEARCHES_WAITING_MAX)),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// What a reader of this replica has seen.
+    fn seen(&self, group: GroupId, state: &ShardState) -> v1::Seen {
+        let index = state.visible().unwrap_or(0);
+        v1::Seen { shard: group, incarnation: self.inner.incarnation, index }
     }
 
     fn replica(&self, group: GroupId) -> Result<&Replica, Refused> {
@@ -129,8 +134,11 @@ fn deadline(ms: u32) -> Instant {
     Instant::now() + Duration::from_millis(u64::from(ms)).min(DEADLINE_MAX)
 }
 
-fn seen(group: GroupId, state: &ShardState) -> v1::Seen {
-    v1::Seen { shard: group, incarnation: INCARNATION, index: state.visible().unwrap_or(0) }
+/// The life of the shards that tokens name: another cluster's tokens fit none of this one's. There
+/// are no restores and no slot moves yet, which start another life of one shard.
+fn incarnation(cluster_id: &str) -> u32 {
+    let [a, b, c, d, ..] = xxh3_64(cluster_id.as_bytes()).to_be_bytes();
+    u32::from_be_bytes([a, b, c, d])
 }
 
 fn shard(group: GroupId) -> Result<Shard, Refused> {

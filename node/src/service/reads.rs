@@ -1,11 +1,11 @@
-use super::{INCARNATION, NodeService, Replica, deadline, refusals, seen, shard};
+use super::{NodeService, Replica, deadline, refusals, shard};
 use crate::raft::GroupId;
 use crate::shard::ShardState;
 use holdfast_core::access::Rights;
 use holdfast_core::codec::Stored;
 use holdfast_core::filter::{Filter, IndexRowView};
 use holdfast_core::keys::{self, Family};
-use holdfast_core::limits::{self, LIST_ITEMS_MAX};
+use holdfast_core::limits::{self, HISTORY_VERSIONS_MAX, LIST_ITEMS_MAX};
 use holdfast_core::memory::{HistoryRow, IndexRow, MemoryRow, SpaceRow};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{Reader, Row};
@@ -20,8 +20,6 @@ const LIST_ROWS_SCANNED_MAX: usize = 20_000;
 const LIST_BYTES_FULL: usize = 8 << 20;
 /// Rows read from the store in one step.
 const SCAN_STEP: usize = 256;
-/// Versions that a history answers, the newest ones.
-const HISTORY_VERSIONS_MAX: usize = 1_000;
 
 impl NodeService {
     /// Waits until this replica may answer: as its leader, and not older than what was seen.
@@ -35,8 +33,11 @@ impl NodeService {
         let deadline = deadline(read.deadline_ms);
         let at_least = read.at_least.map(Seen::try_from).transpose()?;
         let at_least = at_least.filter(|seen| shard(group).is_ok_and(|shard| seen.shard == shard));
-        // A position of another life of the shard says nothing here; only a quorum can.
-        let foreign = at_least.is_some_and(|seen| seen.incarnation != INCARNATION);
+        // A position of another life of the shard, or one that its log does not reach, says nothing
+        // here; only a quorum can. A leader's log holds every index that a true token can name.
+        let last_log = replica.group.status().last_log.unwrap_or(0);
+        let foreign =
+            at_least.is_some_and(|seen| seen.incarnation != self.inner.incarnation || seen.index > last_log);
         if read.consistency() == v1::Consistency::Linearizable || foreign {
             let point = replica.group.linearizable(deadline).await;
             wait_visible(&replica.state, point.map_err(|error| refusals::of_read(&error))?, deadline).await?;
@@ -54,7 +55,7 @@ impl NodeService {
         let (space, group, replica) = self.enter(request.access, request.space, Rights::READ)?;
         limits::check_id("id", &request.id)?;
         self.ready(group, replica, request.read).await?;
-        let seen = Some(seen(group, &replica.state));
+        let seen = Some(self.seen(group, &replica.state));
         let memory = Rows::open(&replica.state, space)?.memory(&request.id)?;
         Ok(v1::GetResponse { memory, seen })
     }
@@ -63,7 +64,7 @@ impl NodeService {
         let (space, group, replica) = self.enter(request.access, request.space, Rights::READ)?;
         let filter = Filter::parse_text(&request.filter)?;
         let deadline = self.ready(group, replica, request.read).await?;
-        let seen = Some(seen(group, &replica.state));
+        let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
         let limit = request.limit.clamp(1, LIST_ITEMS_MAX) as usize;
         self.on_search_pool(deadline, move || {
@@ -81,7 +82,7 @@ impl NodeService {
         let (space, group, replica) = self.enter(request.access, request.space, Rights::READ)?;
         limits::check_id("id", &request.id)?;
         let deadline = self.ready(group, replica, request.read).await?;
-        let seen = Some(seen(group, &replica.state));
+        let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
         self.on_search_pool(deadline, move || {
             let versions = Rows::open(&state, space)?.history(&request.id)?;
@@ -182,17 +183,15 @@ impl<'a> Rows<'a> {
         Ok((found, Some(last_seq)))
     }
 
-    /// All versions of a memory, oldest first.
+    /// The kept versions of a memory, oldest first, the current one last.
     fn history(&self, id: &str) -> Result<Vec<v1::Memory>, Refused> {
         let Some((memory, index)) = self.rows(id)? else { return Ok(Vec::new()) };
         let prefix = keys::history::prefix(&self.space, id);
-        let oldest = memory.version.saturating_sub(HISTORY_VERSIONS_MAX as u64);
-        let after = keys::history::key(&self.space, id, oldest);
+        let most = usize::try_from(HISTORY_VERSIONS_MAX).unwrap_or(usize::MAX).saturating_add(1);
         let mut versions = Vec::new();
-        for (_, value) in scan(self.state, &prefix, &after, HISTORY_VERSIONS_MAX)? {
+        for (_, value) in scan(self.state, &prefix, &[], most)? {
             let row = HistoryRow::decode(&value).map_err(|error| refusals::corrupted(&error))?;
-            let then = IndexRow { importance: row.importance, metadata: row.metadata, ..index.clone() };
-            versions.push(self.show(&row.memory, &then));
+            versions.push(self.show(&row.memory, &row.index));
         }
         versions.push(self.show(&memory, &index));
         Ok(versions)

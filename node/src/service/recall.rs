@@ -1,5 +1,5 @@
 use super::reads::Rows;
-use super::{NodeService, refusals, seen};
+use super::{NodeService, refusals};
 use crate::index::{Answer, LoadError, Query, RelevanceMode};
 use crate::shard::ShardState;
 use holdfast_core::access::Rights;
@@ -23,7 +23,7 @@ impl NodeService {
         let filter = Filter::parse_text(&request.filter)?;
         let deadline = self.ready(group, replica, request.read).await?;
         // Before the image is fetched, which then holds at least this much.
-        let seen = Some(seen(group, &replica.state));
+        let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
         self.on_search_pool(deadline, move || {
             let begin = Instant::now();

@@ -25,7 +25,7 @@ impl NodeService {
         let proposed = replica.group.propose(request.command.into(), deadline(request.deadline_ms)).await;
         let proposed = proposed.map_err(|error| refusals::of_proposal(&error))?;
         let index = proposed.position.index;
-        let seen = v1::Seen { shard: request.group, incarnation: super::INCARNATION, index };
+        let seen = v1::Seen { shard: request.group, incarnation: self.inner.incarnation, index };
         Ok(v1::WriteResponse { outcome: proposed.outcome.into(), seen: Some(seen) })
     }
 

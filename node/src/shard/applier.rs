@@ -31,6 +31,9 @@ pub struct ShardState {
     /// Held while entries are applied; what it guards is what sled holds.
     applied: Mutex<Applied>,
     visible: watch::Sender<Option<u64>>,
+    /// The hash at the visible index, apart from `applied` so that asking for it never waits for an
+    /// apply or a recomputation.
+    published: Mutex<ShardHash>,
     files: Mutex<Option<ShardFiles>>,
 }
 
@@ -64,12 +67,14 @@ impl ShardState {
             error: std::io::Error::new(std::io::ErrorKind::InvalidData, reason),
         })?;
         let (visible, _) = watch::channel(applied.last.map(|last| last.index));
+        let published = Mutex::new(applied.published());
         Ok(Self {
             group,
             db: opened.db,
             spaces,
             applied: Mutex::new(applied),
             visible,
+            published,
             files: Mutex::new(Some(opened.files)),
         })
     }
@@ -96,8 +101,7 @@ impl ShardState {
 
     /// The running hash.
     pub fn hash(&self) -> ShardHash {
-        let applied = self.applied.lock();
-        ShardHash { index: applied.last.map(|last| last.index), hash: applied.hash }
+        *self.published.lock()
     }
 
     /// The hash recomputed from the rows; applies wait meanwhile.
@@ -127,7 +131,7 @@ impl ShardState {
                 self.group
             )));
         }
-        Ok(ShardHash { index: applied.last.map(|last| last.index), hash })
+        Ok(applied.published())
     }
 
     /// Leaves the state in order, so that the next start may open it even after a reboot. No entry
@@ -230,6 +234,7 @@ impl Applier for ShardState {
         }
         self.commit(&mut batch)?;
         *applied = batch.applied;
+        *self.published.lock() = applied.published();
         self.visible.send_replace(applied.last.map(|last| last.index));
         Ok(answers)
     }

@@ -94,7 +94,8 @@ impl ShardFiles {
         if let Some(current) = &before {
             match open_existing(dir, current, boot, cache_bytes, &is_sound) {
                 Ok(db) => return Self::begin(dir, generation, boot, db, None),
-                Err(reason) => {
+                Err(Unusable::Failed(error)) => return Err(error),
+                Err(Unusable::Damaged(reason)) => {
                     put_aside(dir, generation)?;
                     set_aside = Some(reason);
                 }
@@ -180,35 +181,55 @@ fn open_existing(
     boot: &BootId,
     cache_bytes: u64,
     is_sound: impl Fn(&sled::Db) -> Result<(), String>,
-) -> Result<sled::Db, String> {
+) -> Result<sled::Db, Unusable> {
     if current.format != FORMAT {
-        return Err(format!("it is of format {}, which this version does not know", current.format));
+        let reason = format!("it is of format {}, which this version does not know", current.format);
+        return Err(Unusable::Damaged(reason));
     }
     if !current.clean && current.boot != *boot {
-        return Err("the machine went down while it was open".into());
+        return Err(Unusable::Damaged("the machine went down while it was open".into()));
     }
     let path = sled_dir(dir, current.generation);
     if !path.is_dir() {
-        return Err("its directory is missing".into());
+        return Err(Unusable::Damaged("its directory is missing".into()));
     }
-    let db = sled_config(&path, cache_bytes).open().map_err(|error| format!("sled: {error}"))?;
-    is_sound(&db)?;
-    Ok(db)
+    // sled may write while it opens: from here on the directory is in use.
+    let in_use = Current { boot: boot.clone(), clean: false, ..current.clone() };
+    ShardFiles { dir: dir.to_owned(), current: in_use }.write().map_err(Unusable::Failed)?;
+    match sled_config(&path, cache_bytes).open() {
+        Ok(db) => is_sound(&db).map(|()| db).map_err(Unusable::Damaged),
+        // Somebody else has it open. That is no damage, and setting it aside would make it one.
+        Err(error) if is_lock(&error) => Err(Unusable::Failed(OpenError::Sled { path, error })),
+        Err(error) => Err(Unusable::Damaged(format!("sled: {error}"))),
+    }
+}
+
+/// Why a database that is there is not opened.
+enum Unusable {
+    /// It must not be used: to be set aside.
+    Damaged(String),
+    /// It may be sound: nothing is to be changed.
+    Failed(OpenError),
+}
+
+/// Whether sled could not get the lock of its directory; it has no error of its own for that.
+fn is_lock(error: &sled::Error) -> bool {
+    matches!(error, sled::Error::Io(error) if error.to_string().contains("could not acquire lock"))
 }
 
 /// Keeps a directory that must not be used for whoever wants to look; only the newest one.
 fn put_aside(dir: &Path, generation: u64) -> Result<(), OpenError> {
+    let from = sled_dir(dir, generation);
+    if !from.is_dir() {
+        return Ok(());
+    }
     for entry in fs::read_dir(dir).map_err(|error| io_error(dir, error))? {
         let path = entry.map_err(|error| io_error(dir, error))?.path();
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lost-")) {
             remove_if_there(&path)?;
         }
     }
-    let from = sled_dir(dir, generation);
-    match fs::rename(&from, dir.join(format!("lost-{generation}"))) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(&from, error)),
-        _ => Ok(()),
-    }
+    fs::rename(&from, dir.join(format!("lost-{generation}"))).map_err(|error| io_error(&from, error))
 }
 
 fn remove_if_there(path: &Path) -> Result<(), OpenError> {

@@ -1,3 +1,4 @@
+use super::ShardHash;
 use crate::raft::LogPosition;
 use holdfast_core::codec::{CodecError, Format};
 use holdfast_core::keys;
@@ -36,6 +37,11 @@ impl Applied {
             Some((format, _)) => Err(CodecError::UnknownFormat { what: "Applied", found: *format }),
             None => Err(CodecError::Empty { what: "Applied" }),
         }
+    }
+
+    /// The hash with its place in the log.
+    pub(super) fn published(&self) -> ShardHash {
+        ShardHash { index: self.last.map(|last| last.index), hash: self.hash }
     }
 
     /// How many commands of the entry at `index` are in the state already.

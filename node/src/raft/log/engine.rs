@@ -15,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use raft_engine::{Config, Engine, LogBatch};
 use tokio::sync::{mpsc, oneshot};
 
-use super::files::{ObservedFiles, SyncProbe};
+use super::files::{ObservedFiles, SYNC_BOUNDS_US, SyncProbe};
 use super::reader::{self, Read};
 use super::writer::{Change, Done, Request, Writer, WriterCounters, panic_text};
 use crate::raft::error::LogError;
@@ -120,12 +120,16 @@ pub struct LogStats {
     pub batches: u64,
     /// Requests in them: requests per batch is what sharing an fsync saves.
     pub requests: u64,
+    /// Entries appended.
+    pub entries: u64,
     /// Bytes of entries given to the log, before compression.
     pub bytes: u64,
     /// Syncs completed.
     pub syncs: u64,
     /// Time spent in them.
     pub sync_time: Duration,
+    /// Completed syncs by their time: one count for each of [`SYNC_BOUNDS_US`], and the slower ones.
+    pub sync_counts: [u64; SYNC_BOUNDS_US.len() + 1],
     /// Bytes that the log files may take on disk: each counts in full (128 MiB), however little it holds.
     pub disk_bytes: u64,
 }
@@ -216,9 +220,11 @@ impl LogEngine {
         LogStats {
             batches: self.counters.batches.load(Ordering::Relaxed),
             requests: self.counters.requests.load(Ordering::Relaxed),
+            entries: self.counters.entries.load(Ordering::Relaxed),
             bytes: self.counters.bytes.load(Ordering::Relaxed),
             syncs: self.probe.syncs(),
             sync_time: self.probe.sync_time(),
+            sync_counts: self.probe.sync_counts(),
             disk_bytes: self.raw().map_or(0, |raw| raw.get_used_size() as u64),
         }
     }

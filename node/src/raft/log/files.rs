@@ -12,11 +12,17 @@ use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission};
 
 type OsHandle = <DefaultFileSystem as FileSystem>::Handle;
 
+/// Upper bounds of [`crate::raft::LogStats::sync_counts`]: times of one sync, in microseconds.
+pub const SYNC_BOUNDS_US: [u64; 13] =
+    [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000];
+
 /// Counts of the syncs done, and the faults to inject.
 #[derive(Debug, Default)]
 pub(crate) struct SyncProbe {
     syncs: AtomicU64,
     sync_us: AtomicU64,
+    /// Syncs by their time: one for each bound, and the slower ones.
+    sync_counts: [AtomicU64; SYNC_BOUNDS_US.len() + 1],
     fail: AtomicBool,
     delay_us: AtomicU64,
     closing: AtomicBool,
@@ -31,6 +37,11 @@ impl SyncProbe {
     /// Time spent in completed syncs.
     pub(crate) fn sync_time(&self) -> Duration {
         Duration::from_micros(self.sync_us.load(Ordering::Relaxed))
+    }
+
+    /// Completed syncs by their time: one count for each of [`SYNC_BOUNDS_US`], and the slower ones.
+    pub(crate) fn sync_counts(&self) -> [u64; SYNC_BOUNDS_US.len() + 1] {
+        std::array::from_fn(|at| self.sync_counts[at].load(Ordering::Relaxed))
     }
 
     /// Makes every later sync fail.
@@ -75,6 +86,8 @@ impl SyncProbe {
         sync()?;
         let elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.sync_us.fetch_add(elapsed_us, Ordering::Relaxed);
+        let bucket = SYNC_BOUNDS_US.partition_point(|bound_us| *bound_us < elapsed_us);
+        self.sync_counts[bucket].fetch_add(1, Ordering::Relaxed);
         self.syncs.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }

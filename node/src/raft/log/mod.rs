@@ -9,6 +9,7 @@ mod tail;
 mod writer;
 
 pub use engine::LogStats;
+pub use files::SYNC_BOUNDS_US;
 pub(crate) use engine::{LogEngine, LogOptions};
 pub(crate) use store::{APPEND_ENTRIES_MAX, GroupLog};
 

@@ -44,6 +44,13 @@ impl Change {
             _ => 64,
         }
     }
+
+    fn entries(&self) -> usize {
+        match self {
+            Change::Append { records, .. } => records.len(),
+            _ => 0,
+        }
+    }
 }
 
 pub(crate) enum Request {
@@ -74,6 +81,7 @@ impl MessageExt for Records {
 pub(crate) struct WriterCounters {
     pub(crate) batches: AtomicU64,
     pub(crate) requests: AtomicU64,
+    pub(crate) entries: AtomicU64,
     pub(crate) bytes: AtomicU64,
 }
 
@@ -134,6 +142,7 @@ impl Writer {
                 continue;
             }
             self.counters.requests.fetch_add(1, Ordering::Relaxed);
+            self.counters.entries.fetch_add(change.entries() as u64, Ordering::Relaxed);
             self.counters.bytes.fetch_add(change.bytes() as u64, Ordering::Relaxed);
             sync |= !matches!(change, Change::Committed(_));
             if let Err(error) = add(&mut batch, &self.raw, group, change) {
