@@ -12,6 +12,7 @@ const ID_BYTES: usize = 8;
 
 /// A new API key: the text that the caller keeps, and the row that the cluster keeps. Times are in
 /// microseconds since 1970; `created_us` and `revoked_us` of the row are set when it is applied.
+/// `created_by` is left empty, as it is for the first key of a cluster.
 pub fn new_api_key(
     tenant: &str,
     user: Option<&str>,
@@ -88,6 +89,7 @@ impl ApiKey {
             created_us: 0,
             expires_us,
             revoked_us: None,
+            created_by: None,
         }
     }
 

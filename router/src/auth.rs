@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 const KNOWN_FOR: Duration = Duration::from_secs(1);
 /// How long a key that does not exist is remembered, so that guesses do not reach the meta group.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
-/// How long a key that was valid is believed while the meta group does not answer, so that a change
-/// of its leader does not lock everybody out.
+/// How long after it was read a key that was valid is believed while the meta group does not answer,
+/// so that a change of its leader does not lock everybody out.
 const STALE_FOR: Duration = Duration::from_secs(60);
 /// How long a key that is believed anyway may wait to be read again.
 const REFRESH_MAX: Duration = Duration::from_millis(500);
@@ -30,15 +30,31 @@ const KEYS_MAX: u64 = 100_000;
 
 /// The rows of API keys, read through from the meta group.
 pub(crate) struct KeyCache {
-    fresh: Cache<String, Option<Arc<ApiKeyRow>>>,
-    stale: Cache<String, Arc<ApiKeyRow>>,
+    /// What is believed without asking, be it that there is no such key.
+    fresh: Cache<String, Option<Known>>,
+    /// What was last read, for the time in which reading fails.
+    stale: Cache<String, Known>,
+}
+
+/// A row and the moment at which it was asked for. The two stay together wherever they go, so that
+/// nothing but another read makes a row younger.
+#[derive(Clone)]
+struct Known {
+    row: Arc<ApiKeyRow>,
+    read_at: Instant,
+}
+
+impl Known {
+    fn holds(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.read_at) < STALE_FOR
+    }
 }
 
 struct Lifetime;
 
-impl Expiry<String, Option<Arc<ApiKeyRow>>> for Lifetime {
-    fn expire_after_create(&self, _: &String, row: &Option<Arc<ApiKeyRow>>, _: Instant) -> Option<Duration> {
-        Some(if row.is_some() { KNOWN_FOR } else { UNKNOWN_FOR })
+impl Expiry<String, Option<Known>> for Lifetime {
+    fn expire_after_create(&self, _: &String, known: &Option<Known>, _: Instant) -> Option<Duration> {
+        Some(if known.is_some() { KNOWN_FOR } else { UNKNOWN_FOR })
     }
 }
 
@@ -50,33 +66,52 @@ impl KeyCache {
         }
     }
 
-    /// The row of a key. Requests with the same key that come together read it once.
+    /// The row of a key.
     async fn row(&self, nodes: &Nodes, id: &str, deadline: Deadline) -> Answer<Option<Arc<ApiKeyRow>>> {
-        let known = self.stale.get(id).await;
-        let read = async {
+        let read = |is_known: bool| async move {
             // Who was let in a moment ago does not wait long for the meta group.
-            let limit = known.as_ref().map_or(deadline.left(), |_| REFRESH_MAX.min(deadline.left()));
-            let read = nodes.read_meta(What::ApiKey(id.to_owned()), Deadline::after(limit));
-            let mut rows: Vec<ApiKeyRow> = read.await?;
-            Ok::<_, Problem>(rows.pop().map(Arc::new))
+            let limit = if is_known { REFRESH_MAX.min(deadline.left()) } else { deadline.left() };
+            let mut rows: Vec<ApiKeyRow> =
+                nodes.read_meta(What::ApiKey(id.to_owned()), Deadline::after(limit)).await?;
+            Ok(rows.pop())
         };
-        match (self.fresh.try_get_with_by_ref(id, read).await, known) {
-            (Ok(Some(row)), _) => {
-                self.stale.insert(id.to_owned(), row.clone()).await;
-                Ok(Some(row))
-            }
-            (Ok(None), _) => {
-                self.stale.invalidate(id).await;
-                Ok(None)
-            }
-            (Err(_), Some(row)) => {
-                tracing::warn!(key = id, "the meta group does not answer; the key is believed as it was");
-                // Asked again after a while, not by every request; the bound on its age stays.
-                self.fresh.insert(id.to_owned(), Some(row.clone())).await;
-                Ok(Some(row))
-            }
-            (Err(problem), None) => Err(Problem::clone(&problem)),
+        self.row_at(Instant::now(), id, read).await
+    }
+
+    /// The row of a key at `now`. Requests with the same key that come together read it once; `read`
+    /// is told whether there is a row to fall back on.
+    async fn row_at<F>(
+        &self,
+        now: Instant,
+        id: &str,
+        read: impl FnOnce(bool) -> F,
+    ) -> Answer<Option<Arc<ApiKeyRow>>>
+    where
+        F: Future<Output = Answer<Option<ApiKeyRow>>>,
+    {
+        let known = self.stale.get(id).await.filter(|known| known.holds(now));
+        if self.fresh.get(id).await.flatten().is_some_and(|fresh| !fresh.holds(now)) {
+            self.fresh.invalidate(id).await;
         }
+        let ask = async {
+            let known = read(known.is_some()).await?.map(|row| Known { row: Arc::new(row), read_at: now });
+            match &known {
+                Some(known) => self.stale.insert(id.to_owned(), known.clone()).await,
+                None => self.stale.invalidate(id).await,
+            }
+            Ok::<_, Problem>(known)
+        };
+        let believed = match (self.fresh.try_get_with_by_ref(id, ask).await, known) {
+            (Ok(known), _) => known,
+            (Err(_), Some(known)) => {
+                tracing::warn!(key = id, "the meta group does not answer; the key is believed as it was");
+                // Asked again after a while, not by every request. What another request has read in
+                // the meantime is newer and stays.
+                self.fresh.entry_by_ref(id).or_insert(Some(known)).await.into_value()
+            }
+            (Err(problem), None) => return Err(Problem::clone(&problem)),
+        };
+        Ok(believed.map(|known| known.row))
     }
 
     /// Forgets a key that was just created or revoked through this router.
@@ -87,7 +122,11 @@ impl KeyCache {
 }
 
 /// A caller whose credential was checked.
-pub(crate) struct Caller(pub(crate) Access);
+pub(crate) struct Caller {
+    pub(crate) access: Access,
+    /// The key that it came with.
+    pub(crate) key: Arc<ApiKeyRow>,
+}
 
 impl FromRequestParts<Arc<Shared>> for Caller {
     type Rejection = Problem;
@@ -106,15 +145,20 @@ impl FromRequestParts<Arc<Shared>> for Caller {
         let deadline = Deadline::after(shared.config.read_timeout);
         let row = shared.keys.row(&shared.nodes, &key.id, deadline).await?;
         let row = row.filter(|row| key.opens(row, now_us())).ok_or_else(refused)?;
-        Ok(Self(Access { tenant: row.tenant.clone(), user: row.user.clone(), rights: row.rights }))
+        Ok(Self::new(row))
     }
 }
 
 impl Caller {
+    pub(crate) fn new(key: Arc<ApiKeyRow>) -> Self {
+        let access = Access { tenant: key.tenant.clone(), user: key.user.clone(), rights: key.rights };
+        Self { access, key }
+    }
+
     /// The caller's access, if it has these rights at all.
     pub(crate) fn require(self, rights: Rights) -> Answer<Access> {
-        self.0.require(rights)?;
-        Ok(self.0)
+        self.access.require(rights)?;
+        Ok(self.access)
     }
 }
 
@@ -128,7 +172,7 @@ impl FromRequestParts<Arc<Shared>> for InSpace {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Answer<Self> {
-        let Caller(access) = Caller::from_request_parts(parts, shared).await?;
+        let Caller { access, .. } = Caller::from_request_parts(parts, shared).await?;
         let user = match path_param(parts, "user").await? {
             Some(user) => user,
             None => access.user.clone().ok_or_else(|| {
@@ -169,4 +213,60 @@ pub(crate) async fn path_param(parts: &mut Parts, name: &str) -> Answer<Option<S
         Problem::invalid("path", "the path is not valid UTF-8 once its percent escapes are decoded")
     })?;
     Ok(params.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn key() -> ApiKeyRow {
+        crate::api_key::new_api_key("acme", None, Rights::READ, "", None).1
+    }
+
+    /// What a request gets `seconds` after `start`, when the read answers `read`.
+    async fn ask(
+        cache: &KeyCache,
+        start: Instant,
+        seconds: f64,
+        read: Answer<Option<ApiKeyRow>>,
+    ) -> Answer<Option<Arc<ApiKeyRow>>> {
+        cache.row_at(start + Duration::from_secs_f64(seconds), "k", |_| std::future::ready(read)).await
+    }
+
+    fn silence() -> Answer<Option<ApiKeyRow>> {
+        Err(Problem::new(ErrorCode::Unavailable, "no leader"))
+    }
+
+    #[tokio::test]
+    async fn failed_reads_do_not_make_a_key_younger() {
+        let (cache, start) = (KeyCache::new(), Instant::now());
+        assert!(ask(&cache, start, 0.0, Ok(Some(key()))).await.unwrap().is_some());
+        for second in 1..60 {
+            // Every other time the row that is believed anyway is found, and no read is tried.
+            if second % 2 == 0 {
+                cache.fresh.invalidate("k").await;
+            }
+            assert!(ask(&cache, start, f64::from(second), silence()).await.unwrap().is_some(), "{second}");
+        }
+        for second in [60.0, 60.5, 61.0, 3600.0] {
+            let problem = ask(&cache, start, second, silence()).await.unwrap_err();
+            assert_eq!(problem.error.code, ErrorCode::Unavailable, "{second}");
+        }
+        // A read that succeeds begins the time anew.
+        assert!(ask(&cache, start, 61.0, Ok(Some(key()))).await.unwrap().is_some());
+        cache.fresh.invalidate("k").await;
+        assert!(ask(&cache, start, 120.0, silence()).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_gone_is_not_believed() {
+        let (cache, start) = (KeyCache::new(), Instant::now());
+        assert!(ask(&cache, start, 0.0, Ok(Some(key()))).await.unwrap().is_some());
+        cache.fresh.invalidate("k").await;
+        assert!(ask(&cache, start, 1.0, Ok(None)).await.unwrap().is_none());
+        cache.fresh.invalidate("k").await;
+        assert!(ask(&cache, start, 2.0, silence()).await.is_err());
+        assert!(ask(&cache, start, 3.0, silence()).await.is_err(), "a failure is not remembered");
+    }
 }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -37,6 +38,15 @@ impl Serialize for Time {
             Ok(time) => serializer.collect_str(&format_args!("{time:.6}")),
             // Beyond the years that RFC 3339 can write; no caller can have given it.
             Err(_) => serializer.serialize_none(),
+        }
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Timestamp::from_microsecond(self.0) {
+            Ok(time) => write!(f, "{time:.6}"),
+            Err(_) => write!(f, "microsecond {}", self.0),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::common::node::Fault;
 use crate::common::{Options, World};
 use futures::future::BoxFuture;
+use holdfast_core::access::Rights;
 use holdfast_router::{NodeControl, RouterConfig};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -51,13 +52,46 @@ async fn a_tenant_and_its_keys_from_birth_to_revocation() {
 }
 
 #[tokio::test]
+async fn a_key_gives_and_takes_no_more_than_it_has() {
+    let world = World::start().await;
+    let operator = world.operator();
+    let first = world.key.split('_').nth(1).unwrap().to_owned();
+    let wanted = json!({"rights": ["read", "admin"], "expires_at": "2999-01-01T00:00:00Z"});
+    let made = operator.post("/admin/v1/keys", wanted).await.ok(201);
+    assert_eq!(made["created_by"], json!(first));
+    let admin = operator.with_key(made["key"].as_str().unwrap());
+
+    let read = json!(["read"]);
+    for body in
+        [json!({"rights": read}), json!({"rights": read, "expires_at": "2999-01-01T00:00:00.000001Z"})]
+    {
+        let (field, detail) = admin.post("/admin/v1/keys", body).await.problem("invalid_argument");
+        assert_eq!(field, "expires_at");
+        assert!(detail.contains("2999-01-01"), "{detail}");
+    }
+    let body = json!({"rights": read, "expires_at": "2999-01-01T00:00:00Z"});
+    let child = admin.post("/admin/v1/keys", body).await.ok(201);
+    assert_eq!(child["created_by"], made["id"]);
+    let listed = admin.get("/admin/v1/keys").await.ok(200);
+    let makers: Vec<&Value> =
+        listed["keys"].as_array().unwrap().iter().map(|key| &key["created_by"]).collect();
+    assert!(makers.contains(&&Value::Null) && makers.contains(&&made["id"]), "{makers:?}");
+
+    let first = format!("/admin/v1/keys/{first}");
+    admin.delete(&first).await.problem("permission_denied");
+    operator.delete(&first).await.problem("conflict");
+    admin.delete(&format!("/admin/v1/keys/{}", child["id"].as_str().unwrap())).await.ok(200);
+    operator.get("/admin/v1/tenants").await.ok(200);
+}
+
+#[tokio::test]
 async fn a_revocation_elsewhere_is_noticed_within_a_second() {
     let world = World::start().await;
     let made = world.operator().post("/admin/v1/keys", json!({"rights": ["read"]})).await.ok(201);
     let reader = world.api().with_key(made["key"].as_str().unwrap());
     reader.recall(json!({"query": "q"})).await.ok(200);
     let id = made["id"].as_str().unwrap().to_owned();
-    let revoke = holdfast_core::command::MetaCommand::RevokeKey { id, tenant: None };
+    let revoke = holdfast_core::command::MetaCommand::RevokeKey { id, tenant: None, by: Rights::ALL };
     world.cluster.apply(0, &holdfast_core::command::Command::Meta(Box::new(revoke)));
     tokio::time::sleep(Duration::from_millis(1200)).await;
     reader.recall(json!({"query": "q"})).await.problem("unauthenticated");

@@ -61,14 +61,12 @@ pub fn list(
 
 pub fn history(state: &BTreeState, space: &SpaceKey, id: &str) -> Result<Vec<v1::Memory>> {
     let Some(current) = get(state, space, id)? else { return Ok(Vec::new()) };
-    let index: IndexRow = row(state, &keys::index_row::key(space, current.seq)).unwrap();
     let earlier = state.scan(&keys::history::prefix(space, id), None, 1000).unwrap();
     let mut versions: Vec<v1::Memory> = earlier
         .into_iter()
         .map(|(_, value)| {
             let old = HistoryRow::decode(&value).unwrap();
-            let index = IndexRow { importance: old.importance, metadata: old.metadata, ..index.clone() };
-            view(state, space, &old.memory, &index)
+            view(state, space, &old.memory, &old.index)
         })
         .collect();
     versions.push(current);
