@@ -23,6 +23,9 @@ struct History {
     versions: Vec<MemoryView>,
 }
 
+/// The versions of a memory: the current one and the last
+/// [`HISTORY_VERSIONS_MAX`](holdfast_core::limits::HISTORY_VERSIONS_MAX) (100) before it. What is
+/// older than those is not kept, so the first version in the answer may be a later one than 1.
 pub(crate) async fn history(
     State(shared): State<Arc<Shared>>,
     caller: InSpace,
