@@ -5,7 +5,7 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::metrics::Metrics;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use holdfast_core::ErrorCode;
+use holdfast_core::{Error, ErrorCode};
 use holdfast_models::{EmbedError, Embedder};
 use std::sync::Arc;
 use std::time::Instant;
@@ -69,6 +69,14 @@ pub(crate) struct Embedding {
 
 /// The vector of a text: `None` where it holds nothing to embed.
 pub(crate) type Embedded = Result<Option<Vec<f32>>, EmbedError>;
+
+/// The answer to a request whose text the model failed on. What the text is does not decide it, so
+/// the request may be repeated; nothing of it was done.
+pub(crate) fn not_embedded(what: &str, reason: &str) -> Error {
+    let detail =
+        format!("{what} could not be embedded, and nothing was done: {reason}; retry after a moment");
+    Error::new(ErrorCode::Unavailable, detail)
+}
 
 impl Embedding {
     pub(crate) fn new(embedder: Arc<dyn Embedder>, pool: Arc<WorkPool>, metrics: Arc<Metrics>) -> Self {

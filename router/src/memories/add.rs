@@ -75,23 +75,37 @@ impl Call<'_> {
             let items = self.store(&batch, &whole, 0, deadline).await?;
             return Ok(items.into_iter().map(ItemResult::from).collect());
         }
-        let mut results = Vec::with_capacity(batch.items.len());
-        let (mut stored, mut first_problem) = (false, None);
+        self.store_parts(&batch, deadline).await
+    }
+
+    /// Stores a partial write part by part.
+    ///
+    /// # Errors
+    /// What is open for one part is open for the request: an answer per item would call memories
+    /// rejected that may be stored. The caller repeats it all, which is safe because every part has
+    /// an idempotency key of its own, made of the request's.
+    async fn store_parts(&mut self, batch: &Batch, deadline: Deadline) -> Answer<Vec<ItemResult>> {
+        let mut results: Vec<ItemResult> = Vec::with_capacity(batch.items.len());
+        let (mut answered, mut first_problem) = (false, None);
         for (number, part) in batch.parts().into_iter().enumerate() {
-            match self.store(&batch, &part, number, deadline).await {
+            match self.store(batch, &part, number, deadline).await {
                 Ok(items) => {
-                    stored = true;
-                    results.extend(merge(&batch, &part, items));
+                    answered = true;
+                    results.extend(merge(batch, &part, items));
+                }
+                Err(problem) if is_refusal(problem.error.code) => {
+                    results.extend(fail(batch, &part, &problem.error));
+                    first_problem.get_or_insert(problem);
                 }
                 Err(problem) => {
-                    results.extend(fail(&batch, &part, &problem.error));
-                    first_problem.get_or_insert(problem);
+                    let some_stored = results.iter().any(|result| result.version.is_some());
+                    return Err(open(problem, &part, some_stored));
                 }
             }
         }
-        // A fault that hit everything is the answer to the request, not to each of its items.
+        // A refusal that hit everything is the answer to the request, not to each of its items.
         match first_problem {
-            Some(problem) if !stored => Err(problem),
+            Some(problem) if !answered => Err(problem),
             _ => Ok(results),
         }
     }
@@ -124,11 +138,61 @@ impl Call<'_> {
     }
 }
 
+/// Whether a part is refused for good. Any other fault leaves open what became of its memories: they
+/// may be stored by this request, or by an earlier one that this one repeats.
+fn is_refusal(code: ErrorCode) -> bool {
+    match code {
+        ErrorCode::InvalidArgument
+        | ErrorCode::Unauthenticated
+        | ErrorCode::PermissionDenied
+        | ErrorCode::NotFound
+        | ErrorCode::Conflict
+        | ErrorCode::AlreadyExists
+        | ErrorCode::TooLarge
+        | ErrorCode::QuotaExceeded => true,
+        ErrorCode::RateLimited
+        | ErrorCode::Overloaded
+        | ErrorCode::Unavailable
+        | ErrorCode::DeadlineExceeded
+        | ErrorCode::UnknownOutcome
+        | ErrorCode::Corrupted
+        | ErrorCode::Internal => false,
+    }
+}
+
+/// The answer to a request that ended at a part whose outcome is open.
+fn open(mut problem: Problem, part: &Range<usize>, some_stored: bool) -> Problem {
+    let error = &mut problem.error;
+    match error.code {
+        ErrorCode::UnknownOutcome | ErrorCode::Corrupted | ErrorCode::Internal => {}
+        _ if !some_stored => return problem,
+        // These codes promise that nothing was done, which holds for this part alone.
+        _ => error.code = ErrorCode::UnknownOutcome,
+    }
+    error.detail = format!(
+        "memories[{}] to memories[{}]: {} (those before them are dealt with, those after them were not tried; \
+         repeating the request with the same Idempotency-Key and body stores nothing twice and tells every \
+         outcome)",
+        part.start,
+        part.end.saturating_sub(1),
+        error.detail,
+    );
+    problem
+}
+
 /// The outcomes of a part in the order of the request, those that were rejected here among them.
 fn merge(batch: &Batch, part: &Range<usize>, items: Vec<ItemOutcome>) -> Vec<ItemResult> {
     let mut items = items.into_iter();
     let of = |item: &super::batch::Item| match item {
-        Ok(_) => items.next().map(ItemResult::from),
+        Ok(prepared) => items.next().map(|outcome| {
+            let mut result = ItemResult::from(outcome);
+            // An id that was made for something that is not stored names nothing, and the
+            // repetition of the request makes another.
+            if result.version.is_none() && !prepared.memory.id_chosen {
+                result.id = None;
+            }
+            result
+        }),
         Err((id, error)) => Some(ItemResult::rejected(id.clone(), error)),
     };
     batch.items[part.clone()].iter().filter_map(of).collect()

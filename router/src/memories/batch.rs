@@ -1,5 +1,9 @@
 //! From the body of an add to commands: every item checked and derived, vectors made, and the
 //! whole cut into atomic parts.
+//!
+//! Which items a part has, and in which order, follows from the body alone: an answer that is
+//! repeated from an idempotency row is matched to the items by their places. So an item is left out
+//! only for what the body says; a model that fails fails the request.
 
 use super::derive::{cost, derive, embedded_text};
 use super::draft::{Draft, Given};
@@ -7,12 +11,12 @@ use super::parse::{AddBody, MemoryBody};
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
-use crate::work::Embedding;
+use crate::work::{Embedding, not_embedded};
 use holdfast_core::command::{Add, NewMemory, Origin};
 use holdfast_core::limits::{ATOMIC_BYTES_MAX, ATOMIC_ITEMS_MAX};
 use holdfast_core::memory::ModelTag;
 use holdfast_core::vector::Vector;
-use holdfast_core::{Error, ErrorCode, Result};
+use holdfast_core::{Error, Result};
 use std::ops::Range;
 
 /// One item: a memory on its way to a command, or the reason why it is not.
@@ -116,6 +120,9 @@ impl Batch {
 
     /// Gives a vector to every text that has none, by the built-in model. Beside vectors of another
     /// model the built-in one would have no place: such texts are found by their words.
+    ///
+    /// # Errors
+    /// [`ErrorCode::Unavailable`] with the item's path if the model fails on a text.
     pub(super) async fn embed(&mut self, embedding: Option<&Embedding>, deadline: Deadline) -> Answer<()> {
         self.model = self.given.clone();
         let Some(embedding) = embedding else { return Ok(()) };
@@ -135,22 +142,12 @@ impl Batch {
         }
         let vectors = embedding.embed(texts, deadline).await?;
         for (at, vector) in wanting.into_iter().zip(vectors) {
-            let vector = match vector {
-                Ok(Some(vector)) => Vector::quantise(&vector).map(Some).map_err(|error| error.detail),
-                Ok(None) => Ok(None),
-                Err(error) => Err(error.to_string()),
-            };
-            match (vector, &mut self.items[at]) {
-                (Ok(vector), Ok(prepared)) => prepared.memory.index.vector = vector,
-                (Err(reason), item) => {
-                    let detail = format!("the text could not be embedded and was not stored: {reason}");
-                    let error = within(at, Error::new(ErrorCode::Internal, detail).at("content"));
-                    if !self.partial {
-                        return Err(error.into());
-                    }
-                    *item = Err((None, error));
-                }
-                (Ok(_), Err(_)) => {}
+            let failed = |reason: &str| within(at, not_embedded("the text", reason));
+            let vector = vector.map_err(|error| failed(&error.to_string()))?;
+            let vector = vector.map(|vector| Vector::quantise(&vector)).transpose();
+            let vector = vector.map_err(|error| failed(&error.detail))?;
+            if let Ok(prepared) = &mut self.items[at] {
+                prepared.memory.index.vector = vector;
             }
         }
         self.model = Some(builtin);

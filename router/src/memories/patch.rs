@@ -20,16 +20,17 @@ use crate::http::{Body, answer, json};
 use crate::nodes::{ReadWish, Written};
 use crate::shared::Shared;
 use crate::tokens;
+use crate::work::not_embedded;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_core::ErrorCode;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::command::{Command, SpaceCommand, Update, Write};
 use holdfast_core::memory::ModelTag;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::token::Token;
 use holdfast_core::vector::Vector;
-use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1;
 use serde::Serialize;
 use std::sync::Arc;
@@ -156,10 +157,7 @@ impl Call<'_> {
                 Ok((Some(Vector::quantise(&vector)?), Some(model), false))
             }
             Some(Ok(None)) | None => Ok((None, None, false)),
-            Some(Err(error)) => {
-                let detail = format!("the text could not be embedded, and nothing was changed: {error}");
-                Err(Error::new(ErrorCode::Internal, detail).at("content").into())
-            }
+            Some(Err(error)) => Err(not_embedded("the text", &error.to_string()).at("content").into()),
         }
     }
 }

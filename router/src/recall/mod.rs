@@ -10,16 +10,17 @@ use crate::memories::view::MemoryView;
 use crate::nodes::{Client, ReadWish, Safety};
 use crate::shared::Shared;
 use crate::tokens;
+use crate::work::not_embedded;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use holdfast_core::ErrorCode;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::space::SpaceKey;
-use holdfast_core::{Error, ErrorCode};
 use holdfast_models::ModelProfile;
 use holdfast_proto::v1;
 use parse::{Query, QueryVector};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::sync::Arc;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -41,6 +42,7 @@ struct Recalled {
 #[derive(Serialize)]
 struct Hit {
     memory: MemoryView,
+    #[serde(serialize_with = "to_nine_places")]
     score: f64,
     parts: Parts,
     space: String,
@@ -121,9 +123,11 @@ async fn embed(shared: &Shared, query: &mut Query, deadline: Deadline) -> Answer
     let mut unit = None;
     if let (Some(embedding), Some(text)) = (&shared.embedding, &query.text) {
         let embedded = embedding.embed(vec![text.clone()], deadline).await?;
-        unit = embedded.into_iter().next().transpose().map_err(|error| {
-            Error::new(ErrorCode::Internal, format!("the query could not be embedded: {error}")).at("query")
-        })?;
+        unit = embedded
+            .into_iter()
+            .next()
+            .transpose()
+            .map_err(|error| not_embedded("the query", &error.to_string()).at("query"))?;
     }
     match (unit.flatten(), builtin) {
         (Some(unit), Some(model)) => {
@@ -183,6 +187,16 @@ async fn search(
     shared.nodes.call(group, Safety::Read, deadline, ask).await
 }
 
+/// Writes a score to nine decimal places: what its sum adds beyond them is rounding. Ranks were made
+/// from the full value.
+// Serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn to_nine_places<S: Serializer>(score: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    const SCALE: f64 = 1e9;
+    // Adding zero turns -0 into 0.
+    serializer.serialize_f64((score * SCALE).round() / SCALE + 0.0)
+}
+
 fn hit(scored: v1::Scored) -> Answer<Hit> {
     let missing =
         || Problem::new(ErrorCode::Internal, "a node answered a result without its memory or its parts");
@@ -204,4 +218,53 @@ fn hit(scored: v1::Scored) -> Answer<Hit> {
         space,
         why: scored.why,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn shown(score: f64, part: f32) -> String {
+        let memory = v1::Memory { importance: part, confidence: part, ..v1::Memory::default() };
+        let parts = v1::Parts {
+            relevance: part,
+            cosine: Some(part),
+            keyword: part,
+            recency: part,
+            importance: part,
+            frequency: part,
+            boost: part,
+        };
+        let scored = v1::Scored { memory: Some(memory), score, parts: Some(parts), why: Vec::new() };
+        serde_json::to_string(&hit(scored).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_shown_without_noise() {
+        for (score, text) in [
+            (0.1 + 0.2, "0.3"),
+            (f64::from(0.8f32), "0.800000012"),
+            (2.0 / 3.0, "0.666666667"),
+            (-1.0 / 3.0, "-0.333333333"),
+            (1.0, "1.0"),
+            (-1e-12, "0.0"),
+            (1e-9, "1e-9"),
+            (123_456_789.123_456_79, "123456789.12345679"),
+        ] {
+            let json = shown(score, 0.8);
+            assert!(json.contains(&format!("\"score\":{text},")), "{text}: {json}");
+        }
+        let json = shown(0.5, 0.8);
+        for field in ["relevance", "cosine", "keyword", "recency", "importance", "frequency", "confidence"] {
+            assert!(json.contains(&format!("\"{field}\":0.8,")), "{field}: {json}");
+        }
+        assert!(json.contains("\"boost\":0.8}"), "{json}");
+        // Every 32-bit number comes back as the same one.
+        for part in [0.1f32, 1.0 / 3.0, f32::MIN_POSITIVE, 0.999_999_94] {
+            assert!(
+                shown(0.5, part).contains(&format!("\"keyword\":{}", serde_json::to_string(&part).unwrap()))
+            );
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Nodes that lead no more, are busy, are dead or lose answers.
 
-use crate::common::World;
 use crate::common::node::Fault;
-use serde_json::json;
+use crate::common::{Options, World};
+use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -102,6 +102,46 @@ async fn the_end_of_time_is_told_as_it_is() {
         world.fault(node, Fault::None);
     }
     api.send("POST", "/v1/users/ann/memories", &headers, body).await.ok(201);
+}
+
+#[tokio::test]
+async fn an_open_part_leaves_the_whole_write_open() {
+    let change = |config: &mut holdfast_router::RouterConfig| {
+        config.attempt_timeout = Duration::from_millis(200);
+        config.write_timeout = Duration::from_millis(1200);
+    };
+    for fault in [Fault::OneWrite, Fault::OneWriteThenCutOff] {
+        let world = World::with(Options { change, ..Options::default() }).await;
+        let api = world.api();
+        ready(&world).await;
+        let memories: Vec<Value> = (0..250).map(|n| json!({"content": format!("memory {n}")})).collect();
+        let body = json!({"memories": memories, "partial": true}).to_string().into_bytes();
+        let key = [("idempotency-key", "three-parts")];
+        let send = async || api.send("POST", "/v1/users/ann/memories", &key, body.clone()).await;
+
+        world.fault(1, fault);
+        let reply = send().await;
+        let (_, detail) = reply.problem("unknown_outcome");
+        assert!(detail.contains("memories[100] to memories[199]"), "{detail}");
+        assert!(detail.contains("the same Idempotency-Key"), "{detail}");
+        assert_eq!(reply.header("idempotency-key"), "three-parts");
+
+        // Nothing at all can be reached: this attempt did nothing, and says so.
+        world.fault(1, Fault::CutOff);
+        send().await.problem("unavailable");
+
+        world.fault(1, Fault::None);
+        let added = send().await.ok(201);
+        let results = added["results"].as_array().unwrap();
+        assert_eq!(results.len(), 250);
+        assert!(results.iter().all(|result| result["status"] == "created"), "{added}");
+        let list = api.get("/v1/users/ann/memories?limit=1000").await.ok(200);
+        let listed = list["memories"].as_array().unwrap();
+        assert_eq!(listed.len(), 250);
+        for (memory, result) in listed.iter().zip(results) {
+            assert_eq!((&memory["id"], &memory["count"]), (&result["id"], &json!(1)));
+        }
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use holdfast_router::{Router, RouterConfig, new_api_key};
 use node::{Cluster, Fault};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -103,11 +104,8 @@ impl Embedder for Letters {
         text.bytes().any(|b| b.is_ascii_alphabetic())
     }
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let each = texts.iter().enumerate();
-        each.map(|(index, text)| {
-            if text.contains("poison") {
-                return Err(EmbedError::NotAVector { index });
-            }
+        let each = texts.iter();
+        each.map(|text| {
             let mut counts = vec![0f32; 26];
             for letter in text.bytes().filter(u8::is_ascii_alphabetic) {
                 counts[usize::from(letter.to_ascii_lowercase() - b'a')] += 1.0;
@@ -116,5 +114,33 @@ impl Embedder for Letters {
             Ok(counts.into_iter().map(|c| c / norm).collect())
         })
         .collect()
+    }
+}
+
+/// [`Letters`] that fails, while it is told to, on every text with `moody` in it.
+#[derive(Default)]
+pub struct Moody {
+    pub fails: AtomicBool,
+}
+
+impl Embedder for Moody {
+    fn model_id(&self) -> &str {
+        Letters.model_id()
+    }
+    fn dims(&self) -> usize {
+        Letters.dims()
+    }
+    fn profile(&self) -> ModelProfile {
+        Letters.profile()
+    }
+    fn accepts(&self, text: &str) -> bool {
+        Letters.accepts(text)
+    }
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let fails = self.fails.load(Ordering::SeqCst);
+        match texts.iter().position(|text| fails && text.contains("moody")) {
+            Some(index) => Err(EmbedError::NotAVector { index }),
+            None => Letters.embed(texts),
+        }
     }
 }

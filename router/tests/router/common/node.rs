@@ -52,6 +52,10 @@ pub enum Fault {
     Silent,
     /// Does the write, then loses the answer, once.
     LoseAnswer,
+    /// Does one write and answers it, then falls silent.
+    OneWrite,
+    /// Does one write and answers it, then is as [`Fault::CutOff`].
+    OneWriteThenCutOff,
     /// Says that it leads not, and names nobody.
     Lost,
     /// As [`Fault::Lost`], for the meta group alone.
@@ -183,7 +187,11 @@ impl Service {
                 ));
             }
             Fault::Slow => tokio::time::sleep(Duration::from_millis(700)).await,
-            Fault::None | Fault::LoseAnswer | Fault::MetaLost => {}
+            Fault::None
+            | Fault::LoseAnswer
+            | Fault::MetaLost
+            | Fault::OneWrite
+            | Fault::OneWriteThenCutOff => {}
         }
         if leader == self.node.id {
             return Ok(());
@@ -240,9 +248,14 @@ impl Node for Service {
             Command::Sweep { .. } => panic!("routers never sweep"),
         }
         let (outcome, seen) = self.cluster.apply(u16::try_from(request.group).unwrap(), &command);
-        if self.node.fault() == Fault::LoseAnswer {
-            self.node.set(Fault::None);
-            return Err(Status::unavailable("connection reset"));
+        match self.node.fault() {
+            Fault::LoseAnswer => {
+                self.node.set(Fault::None);
+                return Err(Status::unavailable("connection reset"));
+            }
+            Fault::OneWrite => self.node.set(Fault::Silent),
+            Fault::OneWriteThenCutOff => self.node.set(Fault::CutOff),
+            _ => {}
         }
         let outcome = outcome.encode().unwrap();
         Ok(Response::new(v1::WriteResponse { outcome, seen: Some(seen.into()) }))
