@@ -28,6 +28,16 @@ async fn chinese_is_found_by_meaning_across_languages() {
         let texts = api.recall("ann", &json!({ "query": query })).await;
         assert_eq!(texts[0], "我不吃辣", "{query}: {texts:?}");
     }
+    // Nor does a word of the query that says nothing find others first.
+    for (n, unrelated) in ["今天天气很好", "今天下雨了", "今天加班到很晚", "今天想去游泳"].iter().enumerate()
+    {
+        let user = format!("bo-{n}");
+        api.add(&user, &["我不吃辣", unrelated, "my bicycle is green"]).await;
+        for query in ["今天想吃微辣川菜", "does the user eat spicy food?"] {
+            let texts = api.recall(&user, &json!({ "query": query })).await;
+            assert_eq!(texts[0], "我不吃辣", "{query}: {texts:?}");
+        }
+    }
     let (_, ready) = api.get("/readyz").await;
     assert!(ready.to_string().contains("use-multilingual-v3"), "{ready}");
 }

@@ -4,10 +4,11 @@
 mod cluster;
 mod data;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use cluster::{Nodes, TENANT};
 use data::{Cluster, DataDir};
+use holdfast_bench::client::ClientError;
 use holdfast_core::access::{ApiKeyRow, Rights};
 use holdfast_models::{Embedder, default_model_dir, open_builtin};
 use holdfast_router::{Router, RouterConfig};
@@ -19,6 +20,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Shards of a development cluster.
 const SHARDS: u16 = 8;
+/// Nodes of a new cluster, if nothing else is said.
+const NODES_DEFAULT: u64 = 3;
 /// Most nodes: they share this machine.
 const NODES_MAX: u64 = 7;
 
@@ -31,9 +34,9 @@ pub(crate) struct DevArgs {
     /// Folder for the data, which survives restarts
     #[arg(long, default_value = "data/dev", value_name = "DIR")]
     data: PathBuf,
-    /// Number of nodes: 1, 3, 5 or 7; fixed at the first start in a folder
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    nodes: u64,
+    /// Number of nodes: 1, 3, 5 or 7; fixed at the first start in a folder, where 3 is the default
+    #[arg(long, value_name = "N")]
+    nodes: Option<u64>,
     /// Address for clients
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "ADDR")]
     http: SocketAddr,
@@ -106,6 +109,11 @@ async fn until_ready(http: SocketAddr) {
     }
 }
 
+/// The call was wrong.
+fn usage<T>(detail: impl Into<String>) -> Result<T> {
+    Err(ClientError::Usage(detail.into()).into())
+}
+
 /// The row of the first key.
 fn key_row(key: &str) -> Result<ApiKeyRow> {
     Ok(holdfast_router::api_key_row(key, TENANT, None, Rights::ALL, "first key of holdfast dev", None)?)
@@ -115,22 +123,21 @@ fn key_row(key: &str) -> Result<ApiKeyRow> {
 fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
     if let Some(cluster) = dirs.cluster()? {
         if args.key.as_ref().is_some_and(|key| *key != cluster.key) {
-            bail!(
-                "this folder has another first key; make new keys with POST /admin/v1/keys, or use a new folder"
+            return usage(
+                "this folder has another first key; make new keys with POST /admin/v1/keys, or use a new folder",
             );
         }
-        if args.nodes != 3 && args.nodes != cluster.nodes {
-            bail!(
-                "this folder holds a cluster of {} nodes; their number is fixed at the first start",
-                cluster.nodes
-            );
+        if args.nodes.is_some_and(|nodes| nodes != cluster.nodes) {
+            let held = cluster.nodes;
+            return usage(format!(
+                "this folder holds a cluster of {held} nodes; that is fixed at the first start"
+            ));
         }
         return Ok(cluster);
     }
-    if args.nodes == 0 || args.nodes > NODES_MAX || args.nodes.is_multiple_of(2) {
-        bail!(
-            "--nodes takes 1, 3, 5 or 7: an even number of replicas tolerates no more failures than one less"
-        );
+    let nodes = args.nodes.unwrap_or(NODES_DEFAULT);
+    if nodes == 0 || nodes > NODES_MAX || nodes.is_multiple_of(2) {
+        return usage("--nodes takes 1, 3, 5 or 7: one more than an odd number tolerates no more failures");
     }
     let key = match &args.key {
         Some(key) => {
@@ -141,7 +148,7 @@ fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
     };
     let cluster = Cluster {
         cluster_id: format!("{:032x}", rand::random::<u128>()),
-        nodes: args.nodes,
+        nodes,
         shards: SHARDS,
         founded: false,
         key,

@@ -1,13 +1,12 @@
 //! New memories.
 
-use super::{Answers, Context, Step, Stop};
+use super::{Answers, Context, Step, Stop, delete, update};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
 use crate::memory::{
-    Counters, IdempotencyId, IdempotencyItem, IndexRow, MemoryRow, ModelTag, STRENGTH_NEW, SpaceRow,
-    TombstoneRow,
+    IdempotencyId, IdempotencyItem, IndexRow, MemoryRow, ModelTag, STRENGTH_NEW, SpaceRow, TombstoneRow,
 };
 use crate::outcome::{ItemOutcome, ItemStatus};
 use crate::space::SpaceKey;
@@ -23,12 +22,11 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, ad
         Err(Stop::Refused(error)) if add.partial => (None, Some(error)),
         Err(stop) => return Err(stop),
     };
-    let mut counters = context.rows.counters(space)?;
     let mut answers = Vec::with_capacity(add.items.len());
     for (at, item) in add.items.iter().enumerate() {
         let answer = match &unfit {
             Some(error) if item.index.vector.is_some() => rejected(&item.index.id, error.clone()),
-            _ => one(context, space, add.origin, item, model, &mut counters)?,
+            _ => one(context, space, add.origin, item, model)?,
         };
         if let Some(reason) = &answer.0.reason
             && !add.partial
@@ -37,7 +35,6 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, ad
         }
         answers.push(answer);
     }
-    context.rows.write_counters(space, &counters)?;
     Ok(answers)
 }
 
@@ -81,7 +78,6 @@ fn one<S: State>(
     origin: Origin,
     item: &NewMemory,
     model: Option<u8>,
-    counters: &mut Counters,
 ) -> Step<(ItemOutcome, IdempotencyItem)> {
     let id = &item.index.id;
     if let Some(existing) = context.rows.memory(space, id)? {
@@ -94,13 +90,14 @@ fn one<S: State>(
     }
     if !item.id_chosen
         && let Some(same) = context.rows.id_of_text(space, item.text_hash)?
+        && let Some(merged) = merge(context, space, &same, item)?
     {
-        return merge(context, space, &same);
+        return Ok(merged);
     }
     // A new statement under the id of a deleted one goes on counting, so that a version that a
     // client still holds never fits by accident.
     let version = grave.map_or(1, |grave| grave.version + 1);
-    create(context, space, item, model, version, counters)?;
+    create(context, space, item, model, version)?;
     let made = if item.id_chosen { None } else { made_id(id) };
     let kept = made.map_or(IdempotencyId::Requested, IdempotencyId::Made);
     Ok(answer(id, version, ItemStatus::Created, kept))
@@ -112,11 +109,12 @@ fn create<S: State>(
     item: &NewMemory,
     model: Option<u8>,
     version: u64,
-    counters: &mut Counters,
 ) -> Step<()> {
+    let mut counters = context.rows.counters(space)?;
     counters.last_seq += 1;
     counters.memories += 1;
     counters.bytes += stored_bytes(&item.content, &item.index.metadata);
+    context.rows.write_counters(space, &counters)?;
     let seq = counters.last_seq;
     let id = &item.index.id;
     let event_us = if item.event_given { item.index.event_us } else { context.now_us };
@@ -140,21 +138,33 @@ fn create<S: State>(
     Ok(())
 }
 
-/// The same text once more: it is counted.
+/// The same text once more: it is counted, and what it asks for beyond the old statement is kept: it
+/// lives as long as the longer-lived of the two, as important and as pinned. `None` if the old
+/// statement has expired and only waits to be swept: it goes, and the text is new.
 fn merge<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     id: &str,
-) -> Step<(ItemOutcome, IdempotencyItem)> {
+    item: &NewMemory,
+) -> Step<Option<(ItemOutcome, IdempotencyItem)>> {
     let Some(memory) = context.rows.memory(space, id)? else {
         let detail = format!("a text of {space} belongs to {id}, which does not exist");
         return Err(super::ApplyError::Inconsistent(detail).into());
     };
     let mut row = context.rows.index_row(space, memory.seq)?;
+    if row.expires_us.is_some_and(|at_us| at_us <= context.now_us) {
+        delete::remove(context, space, id, &memory)?;
+        return Ok(None);
+    }
+    let expires_us = row.expires_us.zip(item.index.expires_us).map(|(old, new)| old.max(new));
+    update::move_expiry(context, space, id, row.expires_us, expires_us)?;
+    row.expires_us = expires_us;
+    row.pinned |= item.index.pinned;
+    row.importance = row.importance.max(item.index.importance);
     row.count = row.count.saturating_add(1);
     context.rows.write(keys::index_row::key(space, memory.seq), &row)?;
     context.events.push(Event::Put { space: space.clone(), seq: memory.seq, row: Box::new(row) });
-    Ok(answer(id, memory.version, ItemStatus::Merged, IdempotencyId::Existing(memory.seq)))
+    Ok(Some(answer(id, memory.version, ItemStatus::Merged, IdempotencyId::Existing(memory.seq))))
 }
 
 fn repeated_id(id: &str, item: &NewMemory, existing: &MemoryRow) -> (ItemOutcome, IdempotencyItem) {

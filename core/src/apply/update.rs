@@ -111,7 +111,8 @@ fn keep_links(memory: &mut MemoryRow, old: &MemoryRow) {
     memory.possible_conflicts = old.possible_conflicts.clone();
 }
 
-fn move_expiry<S: State>(
+/// Moves the due row of a memory whose expiry changes.
+pub(super) fn move_expiry<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     id: &str,

@@ -24,18 +24,32 @@ pub struct QueryTerms {
 
 /// The terms of a query: as [`super::analyze`] makes them, distinct, in order; a query above
 /// [`LONG_QUERY_WORDS`] words loses filler words too, unless it consists of nothing else.
+///
+/// Chinese words that point at the time of speaking (今天, 现在, …) end a run and are not looked up,
+/// unless there is nothing else: said on another day they mean another one, and each would find
+/// every memory that has it, with the bigrams across its border.
 pub fn analyze_query(text: &str) -> QueryTerms {
     let folded = fold(text);
+    let lasting = DEICTIC.iter().fold(folded.to_string(), |text, word| text.replace(word, " "));
+    let terms = terms_of(&lasting);
+    if terms.terms.is_empty() { terms_of(&folded) } else { terms }
+}
+
+/// When seen from the time of speaking.
+const DEICTIC: [&str; 12] =
+    ["今天", "明天", "昨天", "后天", "前天", "今晚", "昨晚", "明晚", "今早", "明早", "现在", "刚才"];
+
+fn terms_of(folded: &str) -> QueryTerms {
     let mut words = 0;
-    scan(&folded, &mut |token| {
+    scan(folded, &mut |token| {
         words += usize::from(matches!(token, Token::Word(_) | Token::Id(_)));
     });
     let mut terms = Vec::new();
     if words > LONG_QUERY_WORDS {
-        terms = distinct(&folded, is_stop_in_long_query);
+        terms = distinct(folded, is_stop_in_long_query);
     }
     if terms.is_empty() {
-        terms = distinct(&folded, is_stop);
+        terms = distinct(folded, is_stop);
     }
     QueryTerms { terms, words }
 }
@@ -87,6 +101,13 @@ mod tests {
         assert_eq!(got.words, 7);
         assert_eq!(analyze_query("").terms, Vec::<String>::new());
         assert_eq!(analyze_query("CN-A10293").terms, ["cn-a10293", "cn", "a10293"]);
+    }
+
+    #[test]
+    fn chinese_words_for_now_are_no_content() {
+        assert_eq!(analyze_query("今天想吃微辣川菜").terms, ["想吃", "吃微", "微辣", "辣川", "川菜"]);
+        assert_eq!(analyze_query("今天").terms, ["今天"], "unless there is nothing else");
+        assert_eq!(analyze_query("what now, 现在?").terms, analyze_query("what now").terms);
     }
 
     #[test]

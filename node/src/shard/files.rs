@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// The identity of the kernel's uptime: changes with every boot.
@@ -196,8 +197,14 @@ fn open_existing(
     // sled may write while it opens: from here on the directory is in use.
     let in_use = Current { boot: boot.clone(), clean: false, ..current.clone() };
     ShardFiles { dir: dir.to_owned(), current: in_use }.write().map_err(Unusable::Failed)?;
-    match sled_config(&path, cache_bytes).open() {
-        Ok(db) => is_sound(&db).map(|()| db).map_err(Unusable::Damaged),
+    // sled panics on some kinds of damage; nothing of what it built by then is used.
+    let open =
+        AssertUnwindSafe(|| sled_config(&path, cache_bytes).open().map(|db| is_sound(&db).map(|()| db)));
+    let Ok(opened) = catch_unwind(open) else {
+        return Err(Unusable::Damaged("sled panicked while it opened it".into()));
+    };
+    match opened {
+        Ok(sound) => sound.map_err(Unusable::Damaged),
         // Somebody else has it open. That is no damage, and setting it aside would make it one.
         Err(error) if is_lock(&error) => Err(Unusable::Failed(OpenError::Sled { path, error })),
         Err(error) => Err(Unusable::Damaged(format!("sled: {error}"))),

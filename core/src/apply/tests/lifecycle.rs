@@ -101,3 +101,29 @@ fn log_time_never_goes_back() {
     replica.write(add(vec![memory("d", "z2")]));
     assert!(replica.memory("d").is_some(), "the end of time is no panic");
 }
+
+#[test]
+fn a_restated_text_lives_as_long_as_its_longest_statement() {
+    let mut replica = Replica::new();
+    let start = replica.clock_us;
+    let until = |n, text: &str, at_us: Option<i64>| {
+        let mut item = made(n, text);
+        item.index.expires_us = at_us;
+        item
+    };
+    replica
+        .write(add(vec![until(1, "room 5", Some(start + 1_000)), until(2, "room 6", Some(start + 1_000))]));
+    let items =
+        replica.items(add(vec![until(3, "room 5", None), until(4, "room 6", Some(start + 5_000_000))]));
+    assert!(items.iter().all(|item| item.status == ItemStatus::Merged));
+    replica.clock_us = start + 2_000_000;
+    replica.run(&Command::Sweep { limit: 16 });
+    assert_eq!(replica.counters().memories, 2, "both were said to last longer");
+    replica.clock_us = start + 6_000_000;
+    // Expired and not swept yet: the text is new, and the sweep that follows must not take it.
+    let items = replica.items(add(vec![until(5, "room 6", None)]));
+    assert_eq!(items[0].status, ItemStatus::Created);
+    replica.run(&Command::Sweep { limit: 16 });
+    assert_eq!((replica.counters().memories, replica.family(Family::Memory)), (2, 2));
+    assert_eq!(replica.memory(&items[0].id).unwrap().1.expires_us, None);
+}

@@ -9,8 +9,8 @@ mod tail;
 mod writer;
 
 pub use engine::LogStats;
-pub use files::SYNC_BOUNDS_US;
 pub(crate) use engine::{LogEngine, LogOptions};
+pub use files::SYNC_BOUNDS_US;
 pub(crate) use store::{APPEND_ENTRIES_MAX, GroupLog};
 
 #[cfg(test)]
