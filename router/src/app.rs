@@ -4,6 +4,7 @@ use crate::auth::KeyCache;
 use crate::config::RouterConfig;
 use crate::http::layers;
 use crate::http::problem::Problem;
+use crate::http::slot::BODY_PIECE_BYTES;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::shared::Shared;
@@ -76,6 +77,7 @@ impl Router {
             embedding,
             metrics,
             in_flight: Arc::new(Semaphore::new(config.in_flight_max)),
+            bodies: Arc::new(Semaphore::new(config.body_bytes_max / BODY_PIECE_BYTES)),
             config,
         });
         Ok(Self { shared, http, admin, http_addr, admin_addr })

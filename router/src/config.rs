@@ -40,6 +40,9 @@ pub struct RouterConfig {
     /// Most requests of clients that are worked on at once; more are answered `overloaded`.
     /// Default 1,024.
     pub in_flight_max: usize,
+    /// Memory that the bodies of requests may take together, in bytes; more are answered
+    /// `overloaded`. A body of unknown length counts as the largest, 16 MiB. Default 512 MiB.
+    pub body_bytes_max: usize,
     /// Threads that analyse and embed texts. Default: the number of cores.
     pub work_threads: usize,
     /// Most pieces of such work that wait; more are answered `overloaded`. Default 256.
@@ -63,6 +66,7 @@ impl RouterConfig {
             attempt_timeout: Duration::from_secs(2),
             topology_interval: Duration::from_secs(1),
             in_flight_max: 1024,
+            body_bytes_max: 512 << 20,
             work_threads: std::thread::available_parallelism().map_or(2, usize::from),
             work_queue_max: 256,
             shutdown_grace: Duration::from_secs(10),

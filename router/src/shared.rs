@@ -15,5 +15,8 @@ pub(crate) struct Shared {
     pub(crate) work: Arc<WorkPool>,
     pub(crate) embedding: Option<Embedding>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Places for requests.
     pub(crate) in_flight: Arc<Semaphore>,
+    /// Memory for their bodies, in pieces of [`crate::http::slot::BODY_PIECE_BYTES`].
+    pub(crate) bodies: Arc<Semaphore>,
 }

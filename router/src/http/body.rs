@@ -1,5 +1,6 @@
 //! Reading the body of a request, within size and time.
 
+use super::slot::Slot;
 use super::time::Deadline;
 use super::{Answer, Problem};
 use crate::shared::Shared;
@@ -32,10 +33,16 @@ impl FromRequest<Arc<Shared>> for Body {
         if announced.is_some_and(|length| length > REQUEST_BYTES_MAX) {
             return Err(too_large());
         }
+        // Outside of the layers that give one out, as in tests of this extractor, there is none.
+        let slot = request.extensions().get::<Slot>().cloned().unwrap_or_default();
+        slot.receive(shared, announced.unwrap_or(REQUEST_BYTES_MAX))?;
         let deadline = Deadline::after(shared.config.body_timeout);
         let reading = axum::body::to_bytes(request.into_body(), REQUEST_BYTES_MAX);
         match tokio::time::timeout_at(deadline.at(), reading).await {
-            Ok(Ok(bytes)) => Ok(Self(bytes)),
+            Ok(Ok(bytes)) => {
+                slot.enter(shared)?;
+                Ok(Self(bytes))
+            }
             Ok(Err(error)) if is_length_limit(&error) => Err(too_large()),
             Ok(Err(_)) => {
                 Err(Problem::new(ErrorCode::InvalidArgument, "the body ended before it was complete"))

@@ -2,6 +2,7 @@
 //! a panic or an unknown path is answered with.
 
 use super::problem::Problem;
+use super::slot::Slot;
 use crate::shared::Shared;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, StatusCode};
@@ -70,13 +71,15 @@ fn method_label(method: &axum::http::Method) -> &'static str {
 }
 
 /// Refuses a request at once when too many are being worked on.
-pub(crate) async fn limit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let Ok(_permit) = shared.in_flight.clone().try_acquire_owned() else {
-        let detail =
-            "this router works on as many requests as it may; retry after a moment, or ask another router";
-        return Problem::new(ErrorCode::Overloaded, detail).into_response();
-    };
-    next.run(request).await
+pub(crate) async fn limit(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    let slot = Slot::default();
+    if let Err(problem) = slot.enter(&shared) {
+        return problem.into_response();
+    }
+    request.extensions_mut().insert(slot.clone());
+    let response = next.run(request).await;
+    drop(slot);
+    response
 }
 
 /// The answer to a panic: a defect, reported as one, while the server goes on.

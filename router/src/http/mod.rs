@@ -5,6 +5,7 @@ pub(crate) mod json;
 pub(crate) mod layers;
 pub(crate) mod problem;
 pub(crate) mod query;
+pub(crate) mod slot;
 pub(crate) mod time;
 pub(crate) mod write;
 

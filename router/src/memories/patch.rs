@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a patch without `If-Match` is made again when another writer was faster.
-const ATTEMPTS_MAX: u32 = 8;
+const ATTEMPTS_MAX: u32 = 64;
 
 #[derive(Serialize)]
 struct Patched {
@@ -95,7 +95,8 @@ impl Call<'_> {
             match self.shared.nodes.write(self.access, self.space, &command, deadline).await {
                 Err(problem) if self.lost_the_race(&problem) && attempt < ATTEMPTS_MAX => {
                     attempt += 1;
-                    let pause = Duration::from_millis(u64::from(attempt)).mul_f64(rand::random());
+                    // Wider with every lost race: of n that compete one wins each time.
+                    let pause = Duration::from_millis(4 * u64::from(attempt)).mul_f64(rand::random());
                     tokio::time::sleep(pause.min(deadline.left())).await;
                 }
                 end => return end,

@@ -192,3 +192,36 @@ async fn a_body_that_never_ends_is_given_up() {
     let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
     assert!(answer.starts_with("HTTP/1.1 504") && answer.contains("deadline_exceeded"), "{answer}");
 }
+
+/// A request whose body never arrives.
+async fn stalled(world: &World) -> tokio::net::TcpStream {
+    use tokio::io::AsyncWriteExt;
+    let mut stream = tokio::net::TcpStream::connect(world.http).await.unwrap();
+    let head = format!(
+        "POST {RECALL} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 2000\r\n\r\n{{",
+        world.key
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn slow_senders_keep_nobody_out_and_their_bodies_are_bounded() {
+    let world =
+        World::with(Options { change: |config| config.in_flight_max = 2, ..Options::default() }).await;
+    let mut streams = Vec::new();
+    for _ in 0..6 {
+        streams.push(stalled(&world).await);
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(world.api().recall(json!({"query": "q"})).await.status, 200, "they hold no place");
+
+    let few = |config: &mut holdfast_router::RouterConfig| config.body_bytes_max = 4 * 1024;
+    let world = World::with(Options { change: few, ..Options::default() }).await;
+    let streams = [stalled(&world).await, stalled(&world).await];
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    world.api().recall(json!({"query": "q"})).await.problem("overloaded");
+    drop(streams);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(world.api().recall(json!({"query": "q"})).await.status, 200, "what they held is free again");
+}

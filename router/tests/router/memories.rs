@@ -177,7 +177,7 @@ async fn concurrent_patches_all_count() {
     let world = World::start().await;
     let api = world.api();
     api.add(json!([{"id": "m", "content": "x"}])).await.ok(201);
-    let patches = (0..6).map(|n| {
+    let patches = (0..32).map(|n| {
         let api = api.clone();
         tokio::spawn(async move {
             let metadata = json!({"metadata": {"n": n}});
@@ -187,7 +187,7 @@ async fn concurrent_patches_all_count() {
     for patch in patches.collect::<Vec<_>>() {
         patch.await.unwrap();
     }
-    assert_eq!(api.get(&format!("{MEMORIES}/m")).await.ok(200)["version"], 7);
+    assert_eq!(api.get(&format!("{MEMORIES}/m")).await.ok(200)["version"], 33);
 }
 
 #[tokio::test]
