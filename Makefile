@@ -6,15 +6,13 @@ SHELL := /bin/bash
 CARGO ?= cargo
 BIN := target/debug/holdfast
 
-.PHONY: help setup build run demo test lint fmt bench model
+.PHONY: help setup build run demo test lint fmt bench
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1|/' | column -t -s '|'
 
-setup: model ## Fetch what the build and the tests need (once)
+setup: ## Install and fetch what the build and the tests need (once)
 	@scripts/setup.sh
-
-model:
 	@scripts/fetch-model.sh || echo "no embedding model: recall will work by keywords alone" >&2
 
 build: ## Build the program

