@@ -35,5 +35,6 @@ fmt: ## Fix formatting
 test: setup lint ## Run every test
 	scripts/test.sh
 
-bench: setup ## Run the benchmarks (release build)
-	$(CARGO) bench --locked --workspace
+bench: setup ## Build for release and put a cluster on loopback under load
+	$(CARGO) build --locked --release --package holdfast
+	scripts/bench.sh target/release/holdfast
