@@ -4,6 +4,7 @@
 //! [`shard`] applies it and [`index`] shows it; only then is it answered.
 
 pub mod index;
+mod metrics;
 mod node;
 pub mod raft;
 mod service;

@@ -1,4 +1,5 @@
 use crate::index::Spaces;
+use crate::metrics::{ApplyMetrics, NodeMetrics, ProposalMetrics, Sources};
 use crate::raft::{
     Clock, GroupId, GroupSpec, GuardedClock, NodeId, OpenError as RaftOpenError, RaftNode, RaftNodeConfig,
 };
@@ -129,6 +130,9 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// A metric is defined wrongly: a defect.
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
     /// A state cannot be opened.
     #[error(transparent)]
     State(#[from] OpenError),
@@ -163,6 +167,7 @@ pub enum InitError {
 pub struct Node {
     raft: Arc<RaftNode>,
     replicas: BTreeMap<GroupId, Replica>,
+    metrics: Arc<NodeMetrics>,
     members: Vec<NodeId>,
     stop: CancellationToken,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
@@ -185,7 +190,8 @@ impl Node {
             return Err(StartError::Lost { path: config.dir, node: config.node_id });
         }
         claim(&config.dir, &identity)?;
-        let states = open_states(&config).await?;
+        let metrics = Arc::new(NodeMetrics::new(config.node_id)?);
+        let states = open_states(&config, metrics.applies.clone()).await?;
         let specs = states.iter().map(|(id, state)| GroupSpec {
             id: *id,
             replicas: config.members.iter().map(|(node, _)| *node).collect(),
@@ -199,7 +205,10 @@ impl Node {
         let addresses = Arc::new(StaticAddresses::new(uris));
         let raft = RaftNode::open(raft_config, specs.collect(), addresses, Arc::clone(&clock)).await?;
         let raft = Arc::new(raft);
-        let replicas = replicas(&raft, states)?;
+        let replicas = replicas(&raft, states, &metrics.proposals)?;
+        let groups =
+            replicas.values().map(|replica| (replica.group.clone(), Arc::clone(&replica.state))).collect();
+        metrics.scraper.attach(Sources::new(Arc::clone(&raft), groups, config.spaces_bytes));
 
         let members =
             config.members.iter().map(|(id, address)| v1::Member { id: *id, address: address.clone() });
@@ -213,17 +222,25 @@ impl Node {
             members.collect(),
             replicas.clone(),
             search_threads,
+            Arc::clone(&metrics),
         );
         let stop = CancellationToken::new();
         let server = serve(&raft, service, listener, stop.clone());
-        let sweeper = tokio::spawn(sweeper::run(replicas.clone(), clock, stop.clone()));
+        let sweeper =
+            tokio::spawn(sweeper::run(replicas.clone(), clock, metrics.sweeps.clone(), stop.clone()));
         let members = config.members.iter().map(|(id, _)| *id).collect();
-        Ok(Self { raft, replicas, members, stop, server, sweeper })
+        Ok(Self { raft, replicas, metrics, members, stop, server, sweeper })
     }
 
     /// This node's id.
     pub fn id(&self) -> NodeId {
         self.raft.node_id()
+    }
+
+    /// What this node measures, each metric with the label `node`. Once the node stops, its groups,
+    /// log and states are no longer in it.
+    pub fn registry(&self) -> &prometheus::Registry {
+        &self.metrics.registry
     }
 
     /// Gives every group its first members. To be called on one node at the cluster's start;
@@ -249,7 +266,7 @@ impl Node {
         let Some(meta) = self.replicas.get(&GroupId::from(Shard::META.0)) else { return Ok(false) };
         let command = Command::Meta(Box::new(command));
         let bytes = command.encode().map_err(|error| InitError::Answer(error.to_string()))?;
-        let proposed = match meta.group.propose(bytes.into(), Instant::now() + timeout).await {
+        let proposed = match meta.propose(bytes.into(), Instant::now() + timeout).await {
             Ok(proposed) => proposed,
             Err(ProposeError::NotLeader { .. }) => return Ok(false),
             Err(error) => return Err(InitError::Propose(error)),
@@ -295,7 +312,10 @@ impl Node {
             }
         }
         let states: Vec<_> = self.replicas.values().map(|replica| Arc::clone(&replica.state)).collect();
+        let metrics = Arc::clone(&self.metrics);
         let close = tokio::task::spawn_blocking(move || {
+            // No scrape may hold a state open when this directory is opened again.
+            metrics.scraper.detach();
             for state in states {
                 if let Err(error) = state.close() {
                     tracing::error!(%error, "a state was not left in order; it may be rebuilt at the next start");
@@ -354,7 +374,10 @@ fn claim(dir: &Path, identity: &Identity) -> Result<(), StartError> {
 }
 
 /// Opens the states of all groups; the blocking work runs beside the runtime.
-async fn open_states(config: &NodeConfig) -> Result<BTreeMap<GroupId, Arc<ShardState>>, StartError> {
+async fn open_states(
+    config: &NodeConfig,
+    metrics: ApplyMetrics,
+) -> Result<BTreeMap<GroupId, Arc<ShardState>>, StartError> {
     let (dir, shards) = (config.dir.join("shards"), config.shards);
     let share = config.state_cache_bytes / (u64::from(shards) + 1);
     let spaces = Arc::new(Spaces::new(config.spaces_bytes));
@@ -365,7 +388,7 @@ async fn open_states(config: &NodeConfig) -> Result<BTreeMap<GroupId, Arc<ShardS
         for group in 0..=GroupId::from(shards) {
             let state =
                 ShardState::open(group, &dir.join(group.to_string()), &boot, share, Arc::clone(&spaces))?;
-            states.insert(group, Arc::new(state));
+            states.insert(group, Arc::new(state.measured_by(metrics.clone())));
         }
         Ok(states)
     });
@@ -375,9 +398,10 @@ async fn open_states(config: &NodeConfig) -> Result<BTreeMap<GroupId, Arc<ShardS
 fn replicas(
     raft: &RaftNode,
     states: BTreeMap<GroupId, Arc<ShardState>>,
+    proposals: &ProposalMetrics,
 ) -> Result<BTreeMap<GroupId, Replica>, StartError> {
     let with_group = |(id, state)| match raft.group(id) {
-        Some(group) => Ok((id, Replica { group: group.clone(), state })),
+        Some(group) => Ok((id, Replica { group: group.clone(), state, proposals: proposals.clone() })),
         None => Err(StartError::Config(format!("group {id} did not start"))),
     };
     states.into_iter().map(with_group).collect()

@@ -1,5 +1,6 @@
 //! Proposes sweeps for the groups that this node leads, when something is due.
 
+use crate::metrics::SweepMetrics;
 use crate::raft::{Clock, GroupId};
 use crate::service::Replica;
 use holdfast_core::codec::Stored;
@@ -22,6 +23,7 @@ const SWEEPS_MAX: usize = 64;
 pub(crate) async fn run(
     replicas: BTreeMap<GroupId, Replica>,
     clock: Arc<dyn Clock>,
+    metrics: SweepMetrics,
     stop: CancellationToken,
 ) {
     loop {
@@ -30,14 +32,19 @@ pub(crate) async fn run(
             () = tokio::time::sleep(PERIOD) => {}
         }
         for (id, replica) in &replicas {
-            if let Err(error) = sweep(replica, clock.as_ref()).await {
+            if let Err(error) = sweep(replica, clock.as_ref(), &metrics).await {
+                metrics.failed();
                 tracing::warn!(group = id, %error, "what is due could not be swept; it is tried again");
             }
         }
     }
 }
 
-async fn sweep(replica: &Replica, clock: &dyn Clock) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn sweep(
+    replica: &Replica,
+    clock: &dyn Clock,
+    metrics: &SweepMetrics,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     if !replica.group.status().is_leader {
         return Ok(());
     }
@@ -47,9 +54,14 @@ async fn sweep(replica: &Replica, clock: &dyn Clock) -> Result<(), Box<dyn std::
     }
     let command = Command::Sweep { limit: SWEEP_ROWS_MAX }.encode()?;
     for _ in 0..SWEEPS_MAX {
-        let proposed = replica.group.propose(command.clone().into(), Instant::now() + TIMEOUT).await?;
+        let proposed = replica.propose(command.clone().into(), Instant::now() + TIMEOUT).await?;
         match Outcome::decode(&proposed.outcome)? {
-            Outcome::Swept { more: true, .. } => {}
+            Outcome::Swept { done, more } => {
+                metrics.swept(done);
+                if !more {
+                    break;
+                }
+            }
             _ => break,
         }
     }

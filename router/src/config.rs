@@ -1,5 +1,6 @@
 //! What a router is told at start.
 
+use crate::registries::Registries;
 use futures::future::BoxFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub struct RouterConfig {
     /// Control over the nodes of the same process, for development.
     pub dev: Option<Arc<dyn NodeControl>>,
     /// Further metrics to show under `/metrics`, such as those of nodes in the same process.
-    pub registries: Vec<prometheus::Registry>,
+    pub registries: Registries,
     /// Longest time for a read that names no deadline. Default 5 s.
     pub read_timeout: Duration,
     /// Longest time for a write, embedding included. Default 15 s.
@@ -59,7 +60,7 @@ impl RouterConfig {
             admin,
             nodes,
             dev: None,
-            registries: Vec::new(),
+            registries: Registries::default(),
             read_timeout: Duration::from_secs(5),
             write_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),

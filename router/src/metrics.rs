@@ -1,13 +1,20 @@
 //! What the router counts. All labels are bounded: route templates, methods and error codes.
 
+use crate::registries::Registries;
+use prometheus::proto::MetricFamily;
 use prometheus::{
     Encoder, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 /// Upper bounds of the time buckets, in seconds.
 const SECONDS: [f64; 14] =
     [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0];
+
+/// Why a call to a node is repeated.
+const RETRY_REASONS: [&str; 4] = ["transport", "not_leader", "behind", "retry"];
 
 pub(crate) struct Metrics {
     registry: Registry,
@@ -52,6 +59,9 @@ impl Metrics {
                 "Raft groups whose leader this router does not know or cannot reach.",
             )?,
         };
+        for reason in RETRY_REASONS {
+            metrics.retries.with_label_values(&[reason]);
+        }
         let collectors: [Box<dyn prometheus::core::Collector>; 6] = [
             Box::new(metrics.requests.clone()),
             Box::new(metrics.request_seconds.clone()),
@@ -85,11 +95,62 @@ impl Metrics {
     }
 
     /// Everything in the text format of Prometheus, other registries of the process behind it.
-    pub(crate) fn render(&self, others: &[Registry]) -> Result<Vec<u8>, prometheus::Error> {
-        let mut families = self.registry.gather();
-        families.extend(others.iter().flat_map(Registry::gather));
+    ///
+    /// Several nodes have metrics of one name; the format wants all values of a name in one place.
+    pub(crate) fn render(&self, others: &Registries) -> Result<Vec<u8>, prometheus::Error> {
+        let mut by_name: BTreeMap<String, MetricFamily> = BTreeMap::new();
+        for mut family in self.registry.gather().into_iter().chain(others.gather()) {
+            match by_name.entry(family.name().to_owned()) {
+                Entry::Vacant(entry) => {
+                    entry.insert(family);
+                }
+                Entry::Occupied(mut entry) => entry.get_mut().mut_metric().append(family.mut_metric()),
+            }
+        }
+        let families: Vec<MetricFamily> = by_name.into_values().collect();
         let mut text = Vec::new();
         TextEncoder::new().encode(&families, &mut text)?;
         Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::collections::HashMap;
+
+    fn of_node(id: &str) -> Registry {
+        let labels = HashMap::from([("node".to_owned(), id.to_owned())]);
+        let registry = Registry::new_custom(None, Some(labels)).unwrap();
+        let gauge = IntGauge::new("holdfast_state_rows", "Rows.").unwrap();
+        registry.register(Box::new(gauge)).unwrap();
+        registry
+    }
+
+    #[test]
+    fn metrics_of_one_name_stand_together_and_come_and_go() {
+        let metrics = Metrics::new().unwrap();
+        let registries = Registries::default();
+        let shared = registries.clone();
+        shared.insert("node-1", of_node("1"));
+        shared.insert("node-2", of_node("2"));
+        shared.insert("node-2", of_node("2"));
+        let text = || String::from_utf8(metrics.render(&registries).unwrap()).unwrap();
+        let both = text();
+        assert_eq!(both.matches("# TYPE holdfast_state_rows gauge").count(), 1, "{both}");
+        for node in ["1", "2"] {
+            assert_eq!(
+                both.matches(&format!("holdfast_state_rows{{node=\"{node}\"}} 0")).count(),
+                1,
+                "{both}"
+            );
+        }
+        shared.remove("node-1");
+        shared.remove("never there");
+        assert!(!text().contains("node=\"1\""));
+        assert!(text().contains("node=\"2\""));
+        shared.insert("node-1", of_node("1"));
+        assert!(text().contains("node=\"1\""));
     }
 }

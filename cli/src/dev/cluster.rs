@@ -7,7 +7,7 @@ use holdfast_core::access::{ApiKeyRow, TenantRow};
 use holdfast_core::command::MetaCommand;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_node::{InitError, Node, NodeConfig, StartError};
-use holdfast_router::NodeControl;
+use holdfast_router::{NodeControl, Registries};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,8 @@ pub(super) struct Nodes {
     members: Vec<(u64, String)>,
     founded: AtomicBool,
     running: BTreeMap<u64, Slot>,
+    /// The metrics of those that run.
+    registries: Registries,
 }
 
 impl Nodes {
@@ -51,7 +53,8 @@ impl Nodes {
         }
         let running = listeners.keys().map(|id| (*id, Slot::default())).collect();
         let founded = AtomicBool::new(cluster.founded);
-        let nodes = Arc::new(Self { cluster, dirs, members, founded, running });
+        let registries = Registries::default();
+        let nodes = Arc::new(Self { cluster, dirs, members, founded, running, registries });
         let mut lost = 0;
         for (id, listener) in listeners {
             match nodes.start_node(id, listener).await {
@@ -80,6 +83,11 @@ impl Nodes {
         &self.members
     }
 
+    /// The metrics of the nodes that run.
+    pub(super) fn registries(&self) -> Registries {
+        self.registries.clone()
+    }
+
     fn slot(&self, id: u64) -> holdfast_core::Result<&Slot> {
         self.running.get(&id).ok_or_else(|| Error::new(ErrorCode::NotFound, "there is no node with this id"))
     }
@@ -89,7 +97,9 @@ impl Nodes {
         let members = self.members.clone();
         let mut config = NodeConfig::new(id, &self.cluster.cluster_id, &dir, members, self.cluster.shards);
         config.founding = !self.founded.load(Ordering::Acquire);
-        Node::start(config, listener).await
+        let node = Node::start(config, listener).await?;
+        self.registries.insert(registry_name(id), node.registry().clone());
+        Ok(node)
     }
 
     /// Forms the groups and names the cluster. Both happen once and are no error the next time, so
@@ -137,7 +147,8 @@ impl Nodes {
 
     /// Stops every node that runs, all at once.
     pub(super) async fn stop_all(&self) {
-        let stop = self.running.values().map(async |slot| {
+        let stop = self.running.iter().map(async |(id, slot)| {
+            self.registries.remove(&registry_name(*id));
             if let Some(node) = slot.lock().await.take() {
                 node.stop().await;
             }
@@ -146,14 +157,20 @@ impl Nodes {
     }
 }
 
+fn registry_name(node: u64) -> String {
+    format!("node-{node}")
+}
+
 impl NodeControl for Nodes {
     fn stop(&self, id: u64) -> BoxFuture<'_, holdfast_core::Result<()>> {
         Box::pin(async move {
             let slot = Arc::clone(self.slot(id)?);
+            let registries = self.registries.clone();
             // In a task of its own: a caller that gives up must not leave a half-stopped node.
             let stop = tokio::spawn(async move {
                 let mut slot = slot.lock().await;
                 if let Some(node) = slot.take() {
+                    registries.remove(&registry_name(id));
                     node.stop().await;
                 }
             });

@@ -66,6 +66,7 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let nodes = Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row).await?;
     let mut config = RouterConfig::new(args.http, args.admin, nodes.members().to_vec());
     config.dev = Some(nodes.clone());
+    config.registries = nodes.registries();
     let router = match Router::bind(config, embedder.clone()).await {
         Ok(router) => router,
         Err(error) => {

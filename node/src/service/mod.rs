@@ -9,8 +9,10 @@ mod recall;
 mod refusals;
 mod write;
 
-use crate::raft::{Group, GroupId};
+use crate::metrics::{NodeMetrics, ProposalMetrics};
+use crate::raft::{Group, GroupId, ProposeError, Proposed};
 use crate::shard::ShardState;
+use bytes::Bytes;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::space::{Shard, SpaceKey};
 use holdfast_core::{Error, ErrorCode};
@@ -32,6 +34,17 @@ const SEARCHES_WAITING_MAX: usize = 1024;
 pub(crate) struct Replica {
     pub(crate) group: Group,
     pub(crate) state: Arc<ShardState>,
+    pub(crate) proposals: ProposalMetrics,
+}
+
+impl Replica {
+    /// As [`Group::propose`], measured.
+    pub(crate) async fn propose(&self, command: Bytes, deadline: Instant) -> Result<Proposed, ProposeError> {
+        let begin = Instant::now();
+        let proposed = self.group.propose(command, deadline).await;
+        self.proposals.proposed(&proposed, begin.elapsed());
+        proposed
+    }
 }
 
 /// The service. Cheap to clone.
@@ -48,6 +61,7 @@ struct Inner {
     replicas: BTreeMap<GroupId, Replica>,
     searches: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
+    metrics: Arc<NodeMetrics>,
 }
 
 impl NodeService {
@@ -58,6 +72,7 @@ impl NodeService {
         members: Vec<v1::Member>,
         replicas: BTreeMap<GroupId, Replica>,
         search_threads: usize,
+        metrics: Arc<NodeMetrics>,
     ) -> Self {
         let inner = Inner {
             incarnation: incarnation(&cluster_id),
@@ -67,8 +82,21 @@ impl NodeService {
             replicas,
             searches: Arc::new(Semaphore::new(search_threads.max(1))),
             waiting: Arc::new(Semaphore::new(SEARCHES_WAITING_MAX)),
+            metrics,
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Answers a call and counts it.
+    async fn answer<T>(
+        &self,
+        method: &'static str,
+        call: impl Future<Output = Result<T, Refused>>,
+    ) -> Result<Response<T>, Status> {
+        let counted = self.inner.metrics.calls.begin(method);
+        let result = call.await;
+        counted.end(result.as_ref().map_or_else(|refused| refused.error.code.as_str(), |_| "ok"));
+        result.map(Response::new).map_err(Status::from)
     }
 
     /// What a reader of this replica has seen.
@@ -145,56 +173,52 @@ fn shard(group: GroupId) -> Result<Shard, Refused> {
     u16::try_from(group).map(Shard).map_err(|_| refusals::no_such_group(group))
 }
 
-fn answer<T>(result: Result<T, Refused>) -> Result<Response<T>, Status> {
-    result.map(Response::new).map_err(Status::from)
-}
-
 #[tonic::async_trait]
 impl v1::node_server::Node for NodeService {
     async fn write(&self, request: Request<v1::WriteRequest>) -> Result<Response<v1::WriteResponse>, Status> {
-        answer(self.propose(request.into_inner()).await)
+        self.answer("write", self.propose(request.into_inner())).await
     }
 
     async fn get(&self, request: Request<v1::GetRequest>) -> Result<Response<v1::GetResponse>, Status> {
-        answer(self.read_one(request.into_inner()).await)
+        self.answer("get", self.read_one(request.into_inner())).await
     }
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
-        answer(self.read_page(request.into_inner()).await)
+        self.answer("list", self.read_page(request.into_inner())).await
     }
 
     async fn history(
         &self,
         request: Request<v1::HistoryRequest>,
     ) -> Result<Response<v1::HistoryResponse>, Status> {
-        answer(self.read_history(request.into_inner()).await)
+        self.answer("history", self.read_history(request.into_inner())).await
     }
 
     async fn recall(
         &self,
         request: Request<v1::RecallRequest>,
     ) -> Result<Response<v1::RecallResponse>, Status> {
-        answer(self.search(request.into_inner()).await)
+        self.answer("recall", self.search(request.into_inner())).await
     }
 
     async fn read_meta(
         &self,
         request: Request<v1::ReadMetaRequest>,
     ) -> Result<Response<v1::ReadMetaResponse>, Status> {
-        answer(self.read_meta_rows(request.into_inner()).await)
+        self.answer("read_meta", self.read_meta_rows(request.into_inner())).await
     }
 
     async fn topology(
         &self,
         _request: Request<v1::TopologyRequest>,
     ) -> Result<Response<v1::TopologyResponse>, Status> {
-        Ok(Response::new(self.describe()))
+        self.answer("topology", async { Ok(self.describe()) }).await
     }
 
     async fn state_hash(
         &self,
         request: Request<v1::StateHashRequest>,
     ) -> Result<Response<v1::StateHashResponse>, Status> {
-        answer(self.hash_state(request.into_inner()).await)
+        self.answer("state_hash", self.hash_state(request.into_inner())).await
     }
 }

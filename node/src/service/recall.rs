@@ -1,6 +1,7 @@
 use super::reads::Rows;
 use super::{NodeService, refusals};
 use crate::index::{Answer, LoadError, Query, RelevanceMode};
+use crate::metrics::{RecallMetrics, Step};
 use crate::shard::ShardState;
 use holdfast_core::access::Rights;
 use holdfast_core::apply::last_applied_us;
@@ -17,6 +18,7 @@ use std::time::Instant;
 
 impl NodeService {
     pub(super) async fn search(&self, request: v1::RecallRequest) -> Result<v1::RecallResponse, Refused> {
+        let asked = Instant::now();
         let (space, group, replica) =
             self.enter(request.access.clone(), request.space.clone(), Rights::READ)?;
         check(&request)?;
@@ -25,11 +27,16 @@ impl NodeService {
         // Before the image is fetched, which then holds at least this much.
         let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
+        let metrics = self.inner.metrics.recalls.clone();
         self.on_search_pool(deadline, move || {
+            metrics.step(Step::Wait, asked);
             let begin = Instant::now();
             let rows = Rows::open(&state, space.clone())?;
-            let answer = scan(&state, &space, rows.settings(), &request, &filter, deadline)?;
+            let answer = scan(&state, &space, rows.settings(), &request, &filter, deadline, &metrics)?;
+            let showing = Instant::now();
             let results = show(&rows, &answer)?;
+            metrics.step(Step::Show, showing);
+            metrics.answered(answer.index, answer.scored, asked);
             Ok(v1::RecallResponse {
                 results,
                 exact: answer.exact,
@@ -63,6 +70,7 @@ fn scan(
     request: &v1::RecallRequest,
     filter: &Filter,
     deadline: Instant,
+    metrics: &RecallMetrics,
 ) -> Result<Answer, Refused> {
     let vector_model = model_number(settings, request)?;
     let terms = analyze_query(&request.query).terms;
@@ -92,8 +100,12 @@ fn scan(
         explain: request.explain,
         ..Query::default()
     };
+    let loading = Instant::now();
     let image = state.spaces().get(space, &state.reader(), deadline).map_err(not_loaded)?;
+    metrics.step(Step::Load, loading);
+    let scanning = Instant::now();
     let answer = image.read().search(&query)?;
+    metrics.step(Step::Scan, scanning);
     Ok(answer)
 }
 

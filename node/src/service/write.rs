@@ -4,6 +4,7 @@ use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
 use holdfast_core::command::{Command, MetaCommand};
 use holdfast_core::limits::ATOMIC_BYTES_MAX;
+use holdfast_core::outcome::Outcome;
 use holdfast_core::space::Shard;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::{Refused, v1};
@@ -22,8 +23,12 @@ impl NodeService {
         self.admit(&access, &command, request.group)?;
 
         let replica = self.replica(request.group)?;
-        let proposed = replica.group.propose(request.command.into(), deadline(request.deadline_ms)).await;
+        let proposed = replica.propose(request.command.into(), deadline(request.deadline_ms)).await;
         let proposed = proposed.map_err(|error| refusals::of_proposal(&error))?;
+        if let Command::Space(command) = &command {
+            let outcome = Outcome::decode(&proposed.outcome).map_err(|error| refusals::internal(&error))?;
+            self.inner.metrics.writes.written(command, &outcome);
+        }
         let index = proposed.position.index;
         let seen = v1::Seen { shard: request.group, incarnation: self.inner.incarnation, index };
         Ok(v1::WriteResponse { outcome: proposed.outcome.into(), seen: Some(seen) })

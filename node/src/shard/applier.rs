@@ -2,6 +2,7 @@ use super::files::{BootId, OpenError, ShardFiles};
 use super::position::Applied;
 use super::sled_reader::SledReader;
 use crate::index::Spaces;
+use crate::metrics::ApplyMetrics;
 use crate::raft::{
     AppliedState, Applier, ApplierError, CommittedBody, CommittedEntry, GroupId, LogPosition, Outcomes,
 };
@@ -12,11 +13,13 @@ use holdfast_core::command::Command;
 use holdfast_core::event::Event;
 use holdfast_core::limits::BATCH_ROWS_MAX;
 use holdfast_core::outcome::Outcome;
-use holdfast_core::state::{Overlay, Reader, StateHash};
+use holdfast_core::state::{Overlay, Reader, StateError, StateHash};
 use holdfast_core::{Error, ErrorCode};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use tokio::sync::watch;
 
 /// A batch is written when it holds this many rows, so that a usual next command still fits into
@@ -34,6 +37,9 @@ pub struct ShardState {
     /// The hash at the visible index, apart from `applied` so that asking for it never waits for an
     /// apply or a recomputation.
     published: Mutex<ShardHash>,
+    /// Rows at the visible index.
+    rows: AtomicU64,
+    metrics: Option<ApplyMetrics>,
     files: Mutex<Option<ShardFiles>>,
 }
 
@@ -68,6 +74,7 @@ impl ShardState {
         })?;
         let (visible, _) = watch::channel(applied.last.map(|last| last.index));
         let published = Mutex::new(applied.published());
+        let rows = AtomicU64::new(applied.rows);
         Ok(Self {
             group,
             db: opened.db,
@@ -75,8 +82,28 @@ impl ShardState {
             applied: Mutex::new(applied),
             visible,
             published,
+            rows,
+            metrics: None,
             files: Mutex::new(Some(opened.files)),
         })
+    }
+
+    /// Records from now on what applying takes.
+    pub(crate) fn measured_by(self, metrics: ApplyMetrics) -> Self {
+        Self { metrics: Some(metrics), ..self }
+    }
+
+    /// Number of replicated rows.
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the database's files. Asks the file system.
+    ///
+    /// # Errors
+    /// If the files cannot be looked at.
+    pub fn disk_bytes(&self) -> Result<u64, StateError> {
+        self.db.size_on_disk().map_err(|error| StateError(format!("sled: {error}")))
     }
 
     /// Reads of the rows.
@@ -183,6 +210,10 @@ impl ShardState {
         let overlay = std::mem::replace(&mut batch.overlay, Overlay::new(self.reader()));
         let changes = overlay.into_changes().map_err(|error| fatal(&error))?;
         batch.applied.hash.follow(&changes);
+        batch.applied.count(&changes);
+        if let Some(metrics) = &self.metrics {
+            metrics.written(changes.rows.len());
+        }
         let mut writes = sled::Batch::default();
         for change in changes.rows {
             match change.new {
@@ -213,6 +244,7 @@ impl Applier for ShardState {
     }
 
     fn apply(&self, entries: Vec<CommittedEntry>) -> Result<Vec<Outcomes>, ApplierError> {
+        let begin = Instant::now();
         let mut applied = self.applied.lock();
         let overlay = Overlay::new(self.reader());
         let mut batch = Batch { overlay, applied: applied.clone(), events: Vec::new() };
@@ -235,7 +267,11 @@ impl Applier for ShardState {
         self.commit(&mut batch)?;
         *applied = batch.applied;
         *self.published.lock() = applied.published();
+        self.rows.store(applied.rows, Ordering::Relaxed);
         self.visible.send_replace(applied.last.map(|last| last.index));
+        if let Some(metrics) = &self.metrics {
+            metrics.applied(answers.iter().map(Vec::len).sum(), begin.elapsed());
+        }
         Ok(answers)
     }
 }

@@ -2,7 +2,7 @@ use super::ShardHash;
 use crate::raft::LogPosition;
 use holdfast_core::codec::{CodecError, Format};
 use holdfast_core::keys;
-use holdfast_core::state::StateHash;
+use holdfast_core::state::{Changes, StateHash};
 use serde::{Deserialize, Serialize};
 
 /// How far a replica has applied its log; written with every batch, and never replicated.
@@ -16,6 +16,8 @@ pub(super) struct Applied {
     pub(super) membership: Vec<u8>,
     /// The hash over the replicated rows at this point.
     pub(super) hash: StateHash,
+    /// How many replicated rows there are at this point.
+    pub(super) rows: u64,
 }
 
 impl Applied {
@@ -36,6 +38,17 @@ impl Applied {
             }
             Some((format, _)) => Err(CodecError::UnknownFormat { what: "Applied", found: *format }),
             None => Err(CodecError::Empty { what: "Applied" }),
+        }
+    }
+
+    /// Follows the changes of a batch with the number of rows.
+    pub(super) fn count(&mut self, changes: &Changes) {
+        for change in changes.rows.iter().filter(|change| keys::is_replicated(&change.key)) {
+            match (&change.old, &change.new) {
+                (None, Some(_)) => self.rows += 1,
+                (Some(_), None) => self.rows = self.rows.saturating_sub(1),
+                _ => {}
+            }
         }
     }
 

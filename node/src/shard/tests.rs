@@ -152,6 +152,29 @@ fn damage_is_set_aside_and_never_read_as_empty() {
     assert!(dir.path().join("sled-3").is_dir());
 }
 
+#[test]
+fn rows_are_counted_with_the_batches_that_change_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let replicated = |state: &ShardState| {
+        let rows = state.reader().scan(&[], None, usize::MAX).unwrap();
+        rows.iter().filter(|(key, _)| keys::is_replicated(key)).count() as u64
+    };
+    let state = open(dir.path(), &boot(1));
+    assert_eq!(state.rows(), 0);
+    state.apply(log()).unwrap();
+    assert!(state.rows() > 300, "a memory is more than one row");
+    assert_eq!(state.rows(), replicated(&state));
+    let write = Write::Delete { id: "m-3-7".into(), if_version: None };
+    let delete = SpaceCommand { space: space(), idempotency: None, write };
+    let delete = Command::Space(Box::new(delete)).encode().unwrap();
+    state.apply(vec![entry(7, vec![delete.into()])]).unwrap();
+    let rows = state.rows();
+    assert_eq!(rows, replicated(&state));
+    assert!(state.disk_bytes().unwrap() > 0);
+    drop(state);
+    assert_eq!(open(dir.path(), &boot(1)).rows(), rows, "the number is stored with the rows");
+}
+
 /// sled panics on damage in a database of some size; a small one it just refuses.
 #[test]
 fn a_flipped_bit_in_a_large_state_is_set_aside() {

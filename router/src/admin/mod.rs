@@ -39,7 +39,11 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
 /// `GET /metrics`, in the text format of Prometheus. It needs no key, as scrapers expect: labels
 /// name routes and codes, never tenants or users. Keep the listener off the public network.
 async fn metrics(State(shared): State<Arc<Shared>>) -> Answer<Response> {
-    let text = shared.metrics.render(&shared.config.registries);
+    let render = move || shared.metrics.render(&shared.config.registries);
+    // Collectors may ask the file system.
+    let text = tokio::task::spawn_blocking(render)
+        .await
+        .map_err(|error| Problem::new(ErrorCode::Internal, format!("metrics: {error}")))?;
     let text = text.map_err(|error| Problem::new(ErrorCode::Internal, format!("metrics: {error}")))?;
     Ok(([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response())
 }
