@@ -26,3 +26,5 @@ if ! command -v cargo >/dev/null; then
     echo "setup: Rust is missing; install the stable toolchain (https://rustup.rs) and try again" >&2
     exit 1
 fi
+
+"$(dirname "$0")/fetch-prometheus.sh" || echo "setup: no promtool: the test of the metrics' format will fail" >&2

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs every test with the profile that `make run` uses. The embedding model must be there:
-# a test that was skipped for want of it must not look like one that passed.
+# Runs every test with the profile that `make run` uses. The embedding model and promtool must be
+# there: a test that was skipped for want of them must not look like one that passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export HOLDFAST_REQUIRE_MODEL=1
+export HOLDFAST_REQUIRE_MODEL=1 HOLDFAST_REQUIRE_PROMTOOL=1
 
 # cargo-nextest runs tests in parallel processes; without it cargo's own runner does the same work.
 if cargo nextest --version >/dev/null 2>&1; then
