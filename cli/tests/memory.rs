@@ -244,3 +244,36 @@ async fn concurrent_changes_of_one_memory_are_ordered() {
     let (_, history) = api.get(&format!("{path}/history")).await;
     assert_eq!(history["versions"].as_array().unwrap().len(), 2, "{history}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_of_another_cluster_neither_fails_nor_waits() {
+    let (one, two) = (scratch(), scratch());
+    let server = Server::start(one.path(), Model::Absent);
+    for n in 0..20 {
+        server.api().add("ann", &[&format!("statement {n}")]).await;
+    }
+    let token = server.api().ok("/v1/users/ann/recall", &json!({ "query": "x" })).await["token"].clone();
+    drop(server);
+    // Another cluster, whose log is far shorter than the index that the token names.
+    let server = Server::start(two.path(), Model::Absent);
+    server.api().add("ann", &["the only one"]).await;
+    for consistency in ["session", "linearizable"] {
+        let ask = json!({ "query": "only", "token": token, "consistency": consistency, "deadline_ms": 3000 });
+        assert_eq!(server.api().recall("ann", &ask).await, ["the only one"], "{consistency}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_key_leaves_a_new_folder_usable() {
+    let data = scratch();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        .args(["dev", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--key", "nonsense", "--data"])
+        .arg(data.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("hf_<id>_<secret>"), "{text}");
+    let server = Server::start(data.path(), Model::Absent);
+    server.api().add("ann", &["works"]).await;
+}

@@ -142,7 +142,8 @@ fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
     }
     let key = match &args.key {
         Some(key) => {
-            key_row(key)?;
+            // Before anything is written: a wrong key must not become the folder's.
+            key_row(key).or_else(|error| usage(format!("--key: {error}")))?;
             key.clone()
         }
         None => holdfast_router::new_api_key(TENANT, None, Rights::ALL, "first key of holdfast dev", None).0,
