@@ -1,0 +1,155 @@
+//! The configuration of `holdfast node` and `holdfast router`: a TOML file, the environment, flags.
+
+mod address;
+mod catalogue;
+mod checks;
+mod cluster;
+mod embedder;
+mod environment;
+mod file;
+mod flags;
+mod layer;
+mod log;
+mod node;
+mod print;
+mod problems;
+mod reference;
+mod router;
+#[cfg(test)]
+mod tests;
+mod unknown;
+mod value;
+
+pub(crate) use cluster::ClusterSection;
+pub(crate) use embedder::EmbedderSection;
+pub(crate) use log::{LogFormat, LogSection};
+pub(crate) use node::NodeSection;
+pub(crate) use router::RouterSection;
+
+use clap::{Args, Subcommand, ValueEnum};
+use figment::Figment;
+use figment::providers::Serialized;
+use holdfast_bench::client::ClientError;
+use problems::Problems;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// All settings. A node and a router may share one file: each reads its sections.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) cluster: ClusterSection,
+    pub(crate) node: NodeSection,
+    pub(crate) router: RouterSection,
+    pub(crate) embedder: EmbedderSection,
+    pub(crate) log: LogSection,
+}
+
+/// Which process a configuration is for: it decides which settings must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// `holdfast node`
+    Node,
+    /// `holdfast router`
+    Router,
+    /// Both
+    All,
+}
+
+/// Where settings come from.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SourceArgs {
+    /// Configuration file (TOML); `holdfast config reference` lists the settings
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Set one value, over file and environment: section.key=value; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+impl SourceArgs {
+    /// Reads file, environment and flags, and checks the result for `role`.
+    ///
+    /// # Errors
+    /// [`ClientError::Usage`] with everything that is wrong.
+    pub(crate) fn load(&self, role: Role) -> anyhow::Result<Config> {
+        Ok(self.read(role, std::env::vars_os())?.0)
+    }
+
+    /// The configuration, and where its values come from.
+    fn read(
+        &self,
+        role: Role,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<(Config, Figment), ClientError> {
+        let mut problems = Problems::default();
+        let mut figment = Figment::from(Serialized::defaults(Config::default()));
+        if let Some(path) = &self.config {
+            figment = figment.merge(file::read(path, &mut problems));
+        }
+        figment = figment.merge(environment::read(variables, &mut problems));
+        figment = figment.merge(flags::read(&self.set, &mut problems));
+        // What is left fits the types: each value was checked against its setting.
+        let config = figment.extract().map_err(|error| ClientError::Usage(error.to_string()))?;
+        checks::run(&config, role, &figment, &mut problems);
+        if problems.is_empty() { Ok((config, figment)) } else { Err(problems.into()) }
+    }
+}
+
+/// The flags of `holdfast node` and `holdfast router` about the configuration.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    pub(crate) sources: SourceArgs,
+    /// Print the settings in effect, and where each comes from, and exit
+    #[arg(long)]
+    pub(crate) print_config: bool,
+}
+
+impl ConfigArgs {
+    /// Reads file, environment and flags, and checks the result for `role`. With `--print-config`
+    /// prints it and ends the process, as `--help` does: nothing is open yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Usage`] with everything that is wrong; or standard output does not take it.
+    pub(crate) fn load(&self, role: Role) -> anyhow::Result<Config> {
+        let (config, figment) = self.sources.read(role, std::env::vars_os())?;
+        if self.print_config {
+            crate::client::print(&print::to_toml(&config, &figment)?)?;
+            std::process::exit(0);
+        }
+        Ok(config)
+    }
+}
+
+/// `holdfast config`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check a configuration as `holdfast node` or `holdfast router` would
+    Check {
+        #[command(flatten)]
+        sources: SourceArgs,
+        /// Which process the configuration is for
+        #[arg(long, value_enum)]
+        role: Role,
+    },
+    /// Print the reference of all settings as Markdown
+    Reference,
+}
+
+/// Runs `holdfast config`.
+///
+/// # Errors
+/// [`ClientError::Usage`] with everything that is wrong with the configuration.
+pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<()> {
+    match command {
+        ConfigCommand::Check { sources, role } => {
+            sources.load(*role)?;
+            crate::client::print("ok\n")?;
+        }
+        ConfigCommand::Reference => crate::client::print(&reference::markdown())?,
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! `[node]`: one node.
+
+use super::Role;
+use super::address;
+use super::checks::Checks;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// One node: where it keeps its data, how it is reached, and what memory it may take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NodeSection {
+    /// Folder of the node's data; made if it is missing. One node a folder, on a disk that keeps what
+    /// it has synced.
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) data: PathBuf,
+    /// Address to listen on for routers and the other nodes (gRPC). An IP address, not a name; port 0
+    /// takes a free one.
+    #[schemars(with = "String", extend("format" = "ip-port"))]
+    pub(crate) listen: SocketAddr,
+    /// How routers and the other nodes reach this node: exactly one of `cluster.seeds`.
+    #[schemars(extend("format" = "host-port"))]
+    #[schemars(extend("x-required" = ["node"], "x-range" = "one of `cluster.seeds`"))]
+    pub(crate) advertise: String,
+    /// Address to listen on for operators: metrics, probes and drain (HTTP). An IP address, not a
+    /// name; port 0 takes a free one.
+    #[schemars(with = "String", extend("format" = "ip-port"))]
+    pub(crate) admin: SocketAddr,
+    /// Time between two heartbeats of a leader. An election starts after several that did not come,
+    /// so that smaller values find a failed node sooner and larger ones bear a slower network.
+    #[schemars(range(min = 50, max = 5_000))]
+    pub(crate) heartbeat_ms: u64,
+    /// Memory for the page caches of all shards together.
+    #[schemars(range(min = 16_777_216u64, max = 1_099_511_627_776u64))]
+    pub(crate) state_cache_bytes: u64,
+    /// Memory for the images of active spaces. The spaces that were not used for the longest time
+    /// leave first.
+    #[schemars(range(min = 16_777_216u64, max = 1_099_511_627_776u64))]
+    pub(crate) spaces_bytes: u64,
+    /// Threads that search. 0: one a core.
+    #[schemars(range(min = 0, max = 1_024))]
+    pub(crate) search_threads: usize,
+}
+
+impl Default for NodeSection {
+    fn default() -> Self {
+        Self {
+            data: PathBuf::from("data/node"),
+            listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 7800)),
+            advertise: String::new(),
+            admin: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 7801)),
+            heartbeat_ms: 250,
+            state_cache_bytes: 128 << 20,
+            spaces_bytes: 512 << 20,
+            search_threads: 0,
+        }
+    }
+}
+
+impl NodeSection {
+    pub(super) fn check(&self, checks: &mut Checks<'_>) {
+        if address::clash(self.listen, self.admin) {
+            let message =
+                format!("{} is also node.listen ({}); give them two ports", self.admin, self.listen);
+            checks.fail(&["node.admin", "node.listen"], message);
+        }
+        // Routers do not use it: in a file that several processes share it may be another node's.
+        let seeds = &checks.config.cluster.seeds;
+        let is_set = !self.advertise.is_empty() && !seeds.is_empty();
+        if checks.is_for(Role::Node) && is_set && !seeds.contains(&self.advertise) {
+            let near = seeds.iter().find(|seed| seed.eq_ignore_ascii_case(&self.advertise));
+            let hint = match near {
+                Some(seed) => format!("write it exactly as there: {seed:?}"),
+                None => format!("the seeds are {}", seeds.join(", ")),
+            };
+            let message = format!("{:?} is not one of cluster.seeds; {hint}", self.advertise);
+            checks.fail(&["node.advertise", "cluster.seeds"], message);
+        }
+    }
+}

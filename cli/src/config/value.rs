@@ -1,0 +1,158 @@
+//! One value: from TOML or plain text to what its setting takes.
+
+use super::address;
+use super::catalogue::{Format, Kind, Setting};
+use figment::value::Value;
+use toml::Spanned;
+use toml::de::{DeInteger, DeValue};
+use tracing_subscriber::EnvFilter;
+
+/// Longest piece of a wrong value that a message repeats, in characters.
+const SHOWN_LEN_MAX: usize = 60;
+
+/// Checks a TOML value against its setting.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(super) fn from_toml(setting: &Setting, value: &DeValue<'_>) -> Result<Value, Vec<String>> {
+    let wrong = || vec![format!("expected {}, found {}", expected(&setting.kind), found(value))];
+    match (&setting.kind, value) {
+        (Kind::Integer { min, max }, DeValue::Integer(number)) => {
+            integer(number, *min, *max).map_err(|error| vec![with_unit(error, setting)])
+        }
+        (Kind::Boolean, DeValue::Boolean(value)) => Ok(Value::from(*value)),
+        (Kind::Text(format), DeValue::String(text)) => {
+            // What is empty by default may be: it stands for "not set".
+            if !(text.is_empty() && setting.default == "") {
+                check(*format, text).map_err(|error| vec![error])?;
+            }
+            Ok(Value::from(text.as_ref()))
+        }
+        (Kind::Choice(words), DeValue::String(text)) => {
+            if words.iter().any(|word| word == text.as_ref()) {
+                Ok(Value::from(text.as_ref()))
+            } else {
+                Err(wrong())
+            }
+        }
+        (Kind::List(format), DeValue::Array(items)) => list(*format, items.iter()),
+        _ => Err(wrong()),
+    }
+}
+
+/// Checks a value from the environment or a flag: TOML, or else the text as it stands.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(super) fn from_text(setting: &Setting, text: &str) -> Result<Value, Vec<String>> {
+    let parsed = DeValue::parse(text.trim());
+    match (&setting.kind, parsed.as_ref().map(Spanned::get_ref)) {
+        (_, Ok(value @ DeValue::String(inner))) => match setting.kind {
+            Kind::List(_) => from_toml(setting, &split(inner)),
+            _ => from_toml(setting, value),
+        },
+        (Kind::List(_), Ok(value @ DeValue::Array(_))) => from_toml(setting, value),
+        (Kind::List(_), Err(error)) if text.trim_start().starts_with('[') => {
+            Err(vec![format!("not a TOML list: {}", error.message())])
+        }
+        (Kind::List(_), _) => from_toml(setting, &split(text)),
+        // A folder may be called 2024.
+        (Kind::Text(_) | Kind::Choice(_), _) | (_, Err(_)) => {
+            from_toml(setting, &DeValue::String(text.into()))
+        }
+        (_, Ok(value)) => from_toml(setting, value),
+    }
+}
+
+/// `a:1,b:1` as a list.
+fn split(text: &str) -> DeValue<'_> {
+    let items = text.split(',').map(|item| Spanned::new(0..0, DeValue::String(item.trim().into())));
+    DeValue::Array(if text.trim().is_empty() { Default::default() } else { items.collect() })
+}
+
+fn list<'a>(
+    format: Format,
+    items: impl Iterator<Item = &'a Spanned<DeValue<'a>>>,
+) -> Result<Value, Vec<String>> {
+    let (mut texts, mut errors) = (Vec::new(), Vec::new());
+    for (index, item) in items.enumerate() {
+        match item.get_ref() {
+            DeValue::String(text) => match check(format, text) {
+                Ok(()) => texts.push(text.to_string()),
+                Err(error) => errors.push(format!("item {}: {error}", index + 1)),
+            },
+            other => errors.push(format!("item {}: expected a string, found {}", index + 1, found(other))),
+        }
+    }
+    if errors.is_empty() { Ok(Value::from(texts)) } else { Err(errors) }
+}
+
+fn integer(number: &DeInteger<'_>, min: i64, max: i64) -> Result<Value, String> {
+    // Too many digits for any integer are out of every range.
+    let parsed = i64::from_str_radix(number.as_str(), number.radix()).ok();
+    match parsed.filter(|value| (min..=max).contains(value)) {
+        Some(value) => Ok(Value::from(value)),
+        None => Err(format!("{} is out of range: {}", shown(&number.to_string()), range(min, max))),
+    }
+}
+
+fn with_unit(message: String, setting: &Setting) -> String {
+    match setting.unit() {
+        Some(unit) => format!("{message} {unit}"),
+        None => message,
+    }
+}
+
+fn check(format: Format, text: &str) -> Result<(), String> {
+    match format {
+        Format::Any => Ok(()),
+        Format::NotEmpty if text.is_empty() => Err("must not be empty".to_owned()),
+        Format::NotEmpty => Ok(()),
+        Format::HostPort => address::check_host_port(text),
+        Format::IpPort => address::check_ip_port(text),
+        Format::LogFilter => EnvFilter::try_new(text).map(|_| ()).map_err(|error| {
+            format!(
+                "{:?} is not a log filter: {error}; expected one such as \"info,openraft=off\"",
+                shown(text)
+            )
+        }),
+    }
+}
+
+fn expected(kind: &Kind) -> String {
+    match kind {
+        Kind::Integer { min, max } => format!("a whole number, {}", range(*min, *max)),
+        Kind::Boolean => "true or false".to_owned(),
+        Kind::Text(_) => "a string".to_owned(),
+        Kind::List(_) => "a list of strings".to_owned(),
+        Kind::Choice(words) => {
+            let quoted: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
+            quoted.join(" or ")
+        }
+    }
+}
+
+/// A range in words: `50 to 5000`.
+pub(super) fn range(min: i64, max: i64) -> String {
+    format!("{min} to {max}")
+}
+
+fn found(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("the string {:?}", shown(text)),
+        DeValue::Integer(number) => format!("the number {}", shown(&number.to_string())),
+        DeValue::Float(number) => format!("the number {}", shown(&number.to_string())),
+        DeValue::Boolean(value) => format!("{value}"),
+        DeValue::Datetime(time) => format!("the time {time}"),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// A wrong value as messages repeat it.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_LEN_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
