@@ -1,0 +1,26 @@
+{{/* What a schema cannot say. */}}
+{{- define "holdfast.validate" -}}
+{{- $tag := default .Chart.AppVersion .Values.image.tag -}}
+{{- if and (eq $tag "latest") (not .Values.image.digest) -}}
+{{- fail "image.tag is `latest`: nodes would change version whenever one restarts. Name a version, or set image.digest" -}}
+{{- end -}}
+{{- with .Values.router.autoscaling -}}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
+{{- fail (printf "router.autoscaling.minReplicas (%d) is above maxReplicas (%d)" (int .minReplicas) (int .maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) -}}
+{{- fail "metrics.serviceMonitor is enabled, but the network policy lets nobody reach the admin ports: name Prometheus in networkPolicy.metricsFrom, for example [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}], or disable networkPolicy" -}}
+{{- end -}}
+{{- if and .Values.service.nodePort (eq .Values.service.type "ClusterIP") -}}
+{{- fail "service.nodePort needs service.type NodePort or LoadBalancer" -}}
+{{- end -}}
+{{- $name := printf "%s-config" (include "holdfast.fullname" .) -}}
+{{- with lookup "v1" "ConfigMap" .Release.Namespace $name -}}
+{{- $founded := dig "metadata" "annotations" "holdfast/nodes" "" . -}}
+{{- $wanted := toString (int $.Values.node.replicas) -}}
+{{- if and $founded (ne $founded $wanted) -}}
+{{- fail (printf "node.replicas is %s, but this cluster was founded with %s nodes, and its membership is fixed. Set node.replicas back to %s; to change it, move the data to a new release" $wanted $founded $founded) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
