@@ -1,0 +1,257 @@
+"""The alert rules. Each has a page in docs/runbooks and cases in grafana/alerts/tests."""
+
+from dataclasses import dataclass
+
+from . import limits
+
+CRITICAL = "critical"  # users are refused or data is in danger: wake somebody
+WARNING = "warning"  # it will become critical: look today
+
+GROUP = "namespace, job, group"
+NODE = "namespace, job, node"
+PLACE = "{{ with $labels.namespace }}{{ . }}/{{ end }}{{ $labels.job }}"
+
+
+@dataclass(frozen=True)
+class Alert:
+    """`held` is how long the condition must hold before the alert fires."""
+
+    name: str
+    severity: str
+    held: str
+    expr: str
+    summary: str
+    description: str
+
+
+def _requests(more=""):
+    return f'holdfast_router_requests_total{{route=~"{limits.CLIENT_ROUTES}"{more}}}'
+
+
+ERRORS = _requests(f', code=~"{limits.SERVER_CODES}"')
+RECALLS = f'holdfast_router_request_seconds_%s{{route=~"{limits.RECALL_ROUTES}"}}'
+VOLUMES = f'{{persistentvolumeclaim=~"{limits.VOLUMES}"}}'
+
+AVAILABILITY = (
+    Alert(
+        "HoldfastGroupWithoutLeader",
+        CRITICAL,
+        "1m",
+        f"sum by ({GROUP}) (holdfast_raft_is_leader) == 0",
+        f"No leader in group {{{{ $labels.group }}}} of {PLACE}",
+        "No node that can be scraped leads group {{ $labels.group }} for a minute: its users can neither write nor "
+        "recall. Group 0 holds keys and tenants.",
+    ),
+    Alert(
+        "HoldfastLeaderWithoutQuorum",
+        CRITICAL,
+        "1m",
+        f"max by ({NODE}) (holdfast_raft_quorum_age_seconds) > {limits.QUORUM_AGE_SECONDS}",
+        f"Node {{{{ $labels.node }}}} of {PLACE} leads without a majority",
+        "For {{ $value | humanizeDuration }} no majority has confirmed a leadership of node {{ $labels.node }}: what "
+        "it leads is not served unless another leader was elected.",
+    ),
+    Alert(
+        "HoldfastRouterSeesNoLeader",
+        CRITICAL,
+        "1m",
+        "holdfast_router_groups_without_leader > 0",
+        f"Router {{{{ $labels.instance }}}} of {PLACE} reaches no leader of {{{{ $value }}}} groups",
+        "Router {{ $labels.instance }} does not know or cannot reach the leader of {{ $value }} groups for a minute "
+        "and answers their requests with unavailable.",
+    ),
+    Alert(
+        "HoldfastGroupFailed",
+        CRITICAL,
+        "1m",
+        f'sum by ({NODE}) (holdfast_raft_groups{{role="failed"}}) > 0',
+        f"{{{{ $value }}}} replicas on node {{{{ $labels.node }}}} of {PLACE} have failed",
+        "{{ $value }} replicas on node {{ $labels.node }} have stopped for good. The groups go on while a majority "
+        "lives; the node needs a restart, and perhaps a new disk.",
+    ),
+    Alert(
+        "HoldfastTargetDown",
+        WARNING,
+        "3m",
+        f'up{{job=~"{limits.JOBS}"}} == 0',
+        f"{{{{ $labels.instance }}}} of {PLACE} is down",
+        "Prometheus has had no answer from {{ $labels.instance }} for three minutes. If it is a node, one failure "
+        "fewer is tolerated until it is back.",
+    ),
+    Alert(
+        "HoldfastMetricsAbsent",
+        CRITICAL,
+        "5m",
+        "absent(holdfast_node_info)",
+        "No node of Holdfast shows metrics",
+        "For five minutes no node of Holdfast has shown metrics: all are down or not founded, or Prometheus no longer "
+        "looks for them. No other alert of Holdfast's nodes can fire meanwhile.",
+    ),
+)
+
+REPLICATION = (
+    Alert(
+        "HoldfastReplicaLag",
+        WARNING,
+        "3m",
+        # Against the group's position a minute ago: nodes are scraped at different moments, so the
+        # present difference is never 0 under load.
+        f"max by ({GROUP}) (holdfast_raft_applied_index offset 1m)\n"
+        f"  - on ({GROUP}) group_right () holdfast_raft_applied_index > 0",
+        f"Node {{{{ $labels.node }}}} of {PLACE} is behind in group {{{{ $labels.group }}}}",
+        "Node {{ $labels.node }} has not applied {{ $value }} entries of group {{ $labels.group }} that others had "
+        "applied a minute before, and this for three minutes. Until it has caught up it is no help if another fails.",
+    ),
+    Alert(
+        "HoldfastReplicasDiffer",
+        CRITICAL,
+        "5m",
+        f"max by ({GROUP}) (holdfast_state_rows) - min by ({GROUP}) (holdfast_state_rows) > 0\n"
+        # All replicas stand now where all of them stood a minute ago: their rows can be compared.
+        f"and max by ({GROUP}) (holdfast_raft_applied_index)\n"
+        f"  == min by ({GROUP}) (holdfast_raft_applied_index offset 1m)",
+        f"Replicas of group {{{{ $labels.group }}}} of {PLACE} hold different rows",
+        "The replicas of group {{ $labels.group }} have applied the same log and differ by {{ $value }} rows. That "
+        "must never happen; answers depend on who leads.",
+    ),
+    Alert(
+        "HoldfastElectionsRepeat",
+        WARNING,
+        "5m",
+        f"max by ({GROUP}) (max_over_time(holdfast_raft_term[15m]) - min_over_time(holdfast_raft_term[15m]))"
+        f" >= {limits.ELECTIONS_MAX}",
+        f"Group {{{{ $labels.group }}}} of {PLACE} elects again and again",
+        "Group {{ $labels.group }} began {{ $value }} terms within 15 minutes. Each interrupts its users for a moment.",
+    ),
+    Alert(
+        "HoldfastVersionsDiffer",
+        WARNING,
+        "1h",
+        "count by (namespace, job) (count by (namespace, job, version) (holdfast_node_info)) > 1",
+        f"Nodes of {PLACE} run {{{{ $value }}}} versions",
+        "The nodes have run {{ $value }} different versions for an hour: an upgrade has stopped half-way.",
+    ),
+)
+
+DISKS = (
+    Alert(
+        "HoldfastSlowLogSync",
+        WARNING,
+        "10m",
+        f"histogram_quantile(0.99, sum by ({NODE}, le) (rate(holdfast_log_sync_seconds_bucket[5m])))"
+        f" > {limits.LOG_SYNC_P99_SECONDS}",
+        f"The log of node {{{{ $labels.node }}}} of {PLACE} syncs slowly",
+        "One in a hundred fsyncs of the log of node {{ $labels.node }} takes {{ $value | humanizeDuration }} or more. "
+        "Every write waits for one on a majority.",
+    ),
+    Alert(
+        "HoldfastDiskFilling",
+        WARNING,
+        "1h",
+        f"predict_linear(kubelet_volume_stats_available_bytes{VOLUMES}[6h], 3 * 86400) < 0",
+        "Volume {{ $labels.namespace }}/{{ $labels.persistentvolumeclaim }} will be full within three days",
+        "At the pace of the last six hours volume {{ $labels.persistentvolumeclaim }} will be full within three days. "
+        "The log is kept from its first entry, so it only grows.",
+    ),
+    Alert(
+        "HoldfastDiskAlmostFull",
+        CRITICAL,
+        "5m",
+        f"kubelet_volume_stats_available_bytes{VOLUMES}\n"
+        f"  / kubelet_volume_stats_capacity_bytes{VOLUMES} < {limits.DISK_FREE_RATIO}",
+        "Volume {{ $labels.namespace }}/{{ $labels.persistentvolumeclaim }} is almost full",
+        "{{ $value | humanizePercentage }} of volume {{ $labels.persistentvolumeclaim }} are free. A node whose disk "
+        "is full fails; the nodes fill alike, so the others follow.",
+    ),
+)
+
+SERVICE = (
+    Alert(
+        "HoldfastErrorRate",
+        CRITICAL,
+        "5m",
+        f"sum by (namespace, job) (rate({ERRORS}[5m]))\n"
+        f"  / sum by (namespace, job) (rate({_requests()}[5m])) > {limits.ERROR_RATIO}\n"
+        f"and sum by (namespace, job) (increase({ERRORS}[5m])) >= {limits.ERRORS_MIN}",
+        f"{{{{ $value | humanizePercentage }}}} of the requests to {PLACE} fail",
+        "{{ $value | humanizePercentage }} of the client requests of the last five minutes failed for a reason of the "
+        "server.",
+    ),
+    Alert(
+        "HoldfastRecallSlow",
+        WARNING,
+        "10m",
+        f"histogram_quantile(0.99, sum by (namespace, job, le) (rate({RECALLS % 'bucket'}[5m])))"
+        f" > {limits.RECALL_P99_SECONDS}\n"
+        # Fewer than 30 recalls in five minutes have no 99th percentile to speak of.
+        f"and sum by (namespace, job) (rate({RECALLS % 'count'}[5m])) > 0.1",
+        f"Recalls of {PLACE} are slow",
+        "One in a hundred recalls takes {{ $value | humanizeDuration }} or more at the router.",
+    ),
+    Alert(
+        "HoldfastSpacesThrash",
+        WARNING,
+        "15m",
+        f"sum by ({NODE}) (rate(holdfast_spaces_evicted_total[10m]))\n"
+        f"  / sum by ({NODE}) (rate(holdfast_recall_seconds_count[10m])) > {limits.EVICTIONS_PER_RECALL}\n"
+        f"and sum by ({NODE}) (rate(holdfast_recall_seconds_count[10m])) > 0.5",
+        f"Node {{{{ $labels.node }}}} of {PLACE} has too little memory for its active spaces",
+        "Node {{ $labels.node }} drops {{ $value | printf \"%.2f\" }} spaces per recall for want of room, and loads them "
+        "again for the next: recalls are slower than they need be.",
+    ),
+    Alert(
+        "HoldfastSweepsFail",
+        WARNING,
+        "5m",
+        f'sum by ({NODE}) (increase(holdfast_sweeps_total{{result="failed"}}[30m])) >= 5',
+        f"Sweeps fail on node {{{{ $labels.node }}}} of {PLACE}",
+        "About {{ $value | humanize }} sweeps of what is due failed on node {{ $labels.node }} within 30 minutes: what "
+        "has expired is hidden from readers but stays on disk.",
+    ),
+)
+
+GROUPS = {
+    "holdfast-availability": AVAILABILITY,
+    "holdfast-replication": REPLICATION,
+    "holdfast-disks": DISKS,
+    "holdfast-service": SERVICE,
+}
+
+
+def rules(runbook_base):
+    """The rule file. Runbooks are found below `runbook_base`."""
+    base = runbook_base.rstrip("/")
+
+    def rule(alert):
+        return {
+            "alert": alert.name,
+            "expr": alert.expr,
+            "for": alert.held,
+            "labels": {"severity": alert.severity},
+            "annotations": {
+                "summary": alert.summary,
+                "description": alert.description,
+                "runbook_url": f"{base}/{alert.name}.md",
+            },
+        }
+
+    return {"groups": [{"name": name, "rules": [rule(alert) for alert in alerts]} for name, alerts in GROUPS.items()]}
+
+
+def index():
+    """The page that lists all runbooks."""
+    lines = [
+        "# Runbooks",
+        "",
+        "One page for each alert: what it means, what it costs, how to find out, what to do, when to call for help.",
+        "`grafana/generate.py` writes this list; the rules are in `grafana/alerts/holdfast.rules.yaml`.",
+        "",
+        "| alert | severity | fires when this holds for | condition |",
+        "| --- | --- | --- | --- |",
+    ]
+    for alerts in GROUPS.values():
+        for alert in alerts:
+            # A bar inside a table cell would end it.
+            condition = " ".join(alert.expr.split()).replace("|", "\\|")
+            lines.append(f"| [{alert.name}]({alert.name}.md) | {alert.severity} | {alert.held} | `{condition}` |")
+    return "\n".join(lines) + "\n"
