@@ -4,44 +4,50 @@ use super::catalogue;
 use super::layer::{Layer, Origin};
 use super::problems::Problems;
 use super::{unknown, value};
-use std::ffi::OsString;
+use figment::value::Value;
+use std::ffi::{OsStr, OsString};
 
 const PREFIX: &str = "HOLDFAST_";
 /// Stands between section and key. Names without it are no settings: `HOLDFAST_URL`.
 const SEPARATOR: &str = "__";
 /// The variable that every command knows for the log filter.
-const LOG: &str = "HOLDFAST_LOG";
+pub(super) const LOG: &str = "HOLDFAST_LOG";
 
-/// Reads the variables.
+/// Reads the settings.
 pub(super) fn read(variables: impl Iterator<Item = (OsString, OsString)>, problems: &mut Problems) -> Layer {
     let mut layer = Layer::new(Origin::Environment);
     let mut ours: Vec<_> = variables
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
-        .filter(|(name, _)| name == LOG || name.strip_prefix(PREFIX).is_some_and(|n| n.contains(SEPARATOR)))
+        .filter(|(name, _)| name.strip_prefix(PREFIX).is_some_and(|rest| rest.contains(SEPARATOR)))
         .collect();
-    // The short name comes after `HOLDFAST_LOG__FILTER`, and wins.
-    ours.sort_by(|a, b| (a.0 == LOG, &a.0).cmp(&(b.0 == LOG, &b.0)));
+    ours.sort();
     for (name, text) in ours {
-        if name == LOG && text.is_empty() {
-            continue;
+        match setting(&name) {
+            Some(setting) => layer.take(setting, &name, value(setting, &text), problems),
+            None => problems.add(&format!("environment variable {name}"), explain(&name)),
         }
-        let Some(setting) = setting(&name) else {
-            problems.add(&format!("environment variable {name}"), explain(&name));
-            continue;
-        };
-        let value = match text.to_str() {
-            Some(text) => value::from_text(setting, text),
-            None => Err(vec!["its value is not UTF-8".to_owned()]),
-        };
-        layer.take(setting, &name, value, problems);
     }
     layer
 }
 
-fn setting(name: &str) -> Option<&'static catalogue::Setting> {
-    if name == LOG {
-        return catalogue::setting("log.filter");
+/// Reads `HOLDFAST_LOG`: it wins over everything, so that a log can be turned up for one start.
+pub(super) fn read_log(value_of_log: Option<OsString>, problems: &mut Problems) -> Layer {
+    let mut layer = Layer::new(Origin::Environment);
+    let text = value_of_log.filter(|text| !text.is_empty());
+    if let (Some(text), Some(setting)) = (text, catalogue::setting("log.filter")) {
+        layer.take(setting, LOG, value(setting, &text), problems);
     }
+    layer
+}
+
+fn value(setting: &catalogue::Setting, text: &OsStr) -> Result<Value, Vec<String>> {
+    match text.to_str() {
+        Some(text) => value::from_text(setting, text),
+        None => Err(vec!["its value is not UTF-8".to_owned()]),
+    }
+}
+
+fn setting(name: &str) -> Option<&'static catalogue::Setting> {
     catalogue::SECTIONS.iter().flat_map(|section| &section.settings).find(|s| s.variable() == name)
 }
 

@@ -50,7 +50,9 @@ fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
 
 fn parse(name: &str, text: &str, layer: &mut Layer, problems: &mut Problems) {
     let line = |at: usize| 1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count();
-    let (table, errors) = DeTable::parse_recoverable(text);
+    let (table, mut errors) = DeTable::parse_recoverable(text);
+    // The first place is where to look: later ones may follow from it.
+    errors.sort_by_key(|error| error.span().map(|span| span.start));
     for error in &errors {
         let place = match error.span() {
             Some(span) => format!("{name}:{}", line(span.start)),

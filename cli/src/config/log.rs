@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LogSection {
     /// What to log: a level (`error`, `warn`, `info`, `debug`, `trace`, `off`), or levels by module,
-    /// joined by commas. `HOLDFAST_LOG`, where it is set, stands for
-    /// `HOLDFAST_LOG__FILTER` and wins over it.
+    /// joined by commas. The variable `HOLDFAST_LOG`, where it is set, wins over file, environment
+    /// and flags.
     #[schemars(extend("format" = "log-filter"))]
     pub(crate) filter: String,
     /// How a line looks: `text` for people, `json` for machines.

@@ -89,8 +89,11 @@ impl SourceArgs {
         if let Some(path) = &self.config {
             figment = figment.merge(file::read(path, &mut problems));
         }
-        figment = figment.merge(environment::read(variables, &mut problems));
+        let variables: Vec<_> = variables.collect();
+        let log = variables.iter().find(|(name, _)| name == environment::LOG).map(|(_, text)| text.clone());
+        figment = figment.merge(environment::read(variables.into_iter(), &mut problems));
         figment = figment.merge(flags::read(&self.set, &mut problems));
+        figment = figment.merge(environment::read_log(log, &mut problems));
         // What is left fits the types: each value was checked against its setting.
         let config = figment.extract().map_err(|error| ClientError::Usage(error.to_string()))?;
         checks::run(&config, role, &figment, &mut problems);

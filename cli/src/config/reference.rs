@@ -15,8 +15,7 @@ const HEAD: &str = "\
 
 1. a TOML file: `--config FILE`;
 2. environment variables: `HOLDFAST_<SECTION>__<KEY>`, such as `HOLDFAST_NODE__HEARTBEAT_MS=500`.
-   Names without `__`, such as `HOLDFAST_URL`, are no settings; but `HOLDFAST_LOG` stands for
-   `HOLDFAST_LOG__FILTER` and wins over it;
+   Names without `__`, such as `HOLDFAST_URL`, are no settings;
 3. flags: `--set section.key=value`, such as `--set node.heartbeat_ms=500`. May be repeated; the last
    one for a setting counts.
 

@@ -156,3 +156,121 @@ fn shown(text: &str) -> String {
         None => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::config::catalogue::{SECTIONS, setting};
+
+    fn text(path: &str, text: &str) -> Result<Value, String> {
+        from_text(setting(path).unwrap(), text).map_err(|errors| errors.join("; "))
+    }
+
+    fn toml(path: &str, text: &str) -> Result<Value, String> {
+        let value = DeValue::parse(text).unwrap();
+        from_toml(setting(path).unwrap(), value.get_ref()).map_err(|errors| errors.join("; "))
+    }
+
+    #[test]
+    fn the_bounds_of_every_number_are_inside_and_their_neighbours_outside() {
+        for setting in SECTIONS.iter().flat_map(|section| &section.settings) {
+            let Kind::Integer { min, max } = setting.kind else { continue };
+            for inside in [min, max] {
+                assert_eq!(text(&setting.path, &inside.to_string()).unwrap().to_i128(), Some(inside.into()));
+            }
+            for outside in [min - 1, max + 1] {
+                for error in [
+                    text(&setting.path, &outside.to_string()).unwrap_err(),
+                    toml(&setting.path, &outside.to_string()).unwrap_err(),
+                ] {
+                    assert!(
+                        error.starts_with(&format!("{outside} is out of range: {min} to {max}")),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_out_of_range_not_something_else() {
+        let nines = "9".repeat(400);
+        for huge in ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff", &nines] {
+            for error in [toml("node.heartbeat_ms", huge), text("node.heartbeat_ms", huge)] {
+                let error = error.unwrap_err();
+                assert!(error.contains("is out of range: 50 to 5000 milliseconds"), "{error}");
+                assert!(error.len() < 200, "{error}");
+            }
+        }
+        assert_eq!(text("node.heartbeat_ms", "0x64").unwrap().to_i128(), Some(100));
+        assert_eq!(text("node.heartbeat_ms", " 1_000 ").unwrap().to_i128(), Some(1000));
+    }
+
+    #[test]
+    fn a_wrong_type_says_what_was_expected_and_what_was_found() {
+        for (path, value, expected) in [
+            ("node.heartbeat_ms", "\"250\"", "a whole number, 50 to 5000, found the string \"250\""),
+            ("node.heartbeat_ms", "250.0", "found the number 250.0"),
+            ("node.heartbeat_ms", "true", "found true"),
+            ("node.heartbeat_ms", "[250]", "found a list"),
+            ("node.heartbeat_ms", "{a = 1}", "found a table"),
+            ("node.heartbeat_ms", "1979-05-27", "found the time 1979-05-27"),
+            ("node.data", "5", "a string, found the number 5"),
+            ("embedder.required", "\"yes\"", "true or false, found the string \"yes\""),
+            ("embedder.required", "1", "true or false, found the number 1"),
+            ("log.format", "\"xml\"", "\"text\" or \"json\", found the string \"xml\""),
+            ("cluster.seeds", "\"a:1\"", "a list of strings, found the string \"a:1\""),
+            (
+                "cluster.seeds",
+                "[1, \"a:1\", \"b\"]",
+                "item 1: expected a string, found the number 1; item 3:",
+            ),
+        ] {
+            let error = toml(path, value).unwrap_err();
+            assert!(error.contains(expected), "{path} = {value}: {error}");
+        }
+        assert!(text("node.heartbeat_ms", "").unwrap_err().contains("found the string \"\""));
+        assert!(text("node.heartbeat_ms", "fast").unwrap_err().contains("found the string \"fast\""));
+    }
+
+    #[test]
+    fn variables_and_flags_hold_toml_or_plain_text() {
+        let string = |path, value| text(path, value).unwrap().into_string().unwrap();
+        assert_eq!(string("node.data", "/data"), "/data");
+        assert_eq!(string("node.data", "\"/my data\""), "/my data");
+        assert_eq!(string("node.data", "2024"), "2024");
+        assert_eq!(string("node.data", "true"), "true");
+        assert_eq!(string("node.data", "/数据/记忆"), "/数据/记忆");
+        assert_eq!(string("node.data", "C:\\data"), "C:\\data");
+        assert_eq!(string("embedder.model_dir", ""), "");
+        assert_eq!(string("log.format", "json"), "json");
+        assert_eq!(string("log.filter", "info,openraft=off"), "info,openraft=off");
+        assert_eq!(text("node.data", "").unwrap_err(), "must not be empty");
+        assert_eq!(text("node.data", "\"\"").unwrap_err(), "must not be empty");
+    }
+
+    #[test]
+    fn lists_are_toml_or_divided_by_commas() {
+        let list = |value| -> Vec<String> { text("cluster.seeds", value).unwrap().deserialize().unwrap() };
+        assert_eq!(list("[\"a:1\", 'b:1']"), ["a:1", "b:1"]);
+        assert_eq!(list("a:1, b:1,c:1"), ["a:1", "b:1", "c:1"]);
+        assert_eq!(list("\"a:1,b:1\""), ["a:1", "b:1"]);
+        assert_eq!(list("a:1"), ["a:1"]);
+        assert!(list("[]").is_empty());
+        assert!(list("").is_empty());
+        assert!(text("cluster.seeds", "a:1,,b:1").unwrap_err().starts_with("item 2: \"\" has no port"));
+        assert!(text("cluster.seeds", "a:1,").unwrap_err().starts_with("item 2:"));
+        assert!(text("cluster.seeds", "[\"a:1\"").unwrap_err().starts_with("not a TOML list: "));
+        assert!(text("cluster.seeds", "[::1]:7800").unwrap_err().starts_with("not a TOML list: "));
+    }
+
+    #[test]
+    fn formats_are_checked() {
+        assert!(text("node.listen", "localhost:1").unwrap_err().contains("names are not resolved"));
+        assert!(text("node.listen", "").unwrap_err().contains("is not an IP address"));
+        assert!(text("node.advertise", "0.0.0.0:7800").unwrap_err().contains("cannot connect"));
+        assert!(text("node.advertise", "").is_ok(), "it stands for not set");
+        assert!(text("log.filter", "warn,=x=").unwrap_err().contains("is not a log filter"));
+    }
+}
