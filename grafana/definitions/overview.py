@@ -272,8 +272,8 @@ LOG = Row(
         ),
         Panel(
             "Disk: log and state",
-            "Bytes that the log's files may take, and the state of all groups, per node. The log is kept from its "
-            "first entry, so it grows with every write.",
+            "Bytes that the log's files may take, and the state of all groups, per node. Both grow with "
+            "what is written.",
             "grow the volumes in time: runbook HoldfastDiskFilling.",
             "bytes",
             (
