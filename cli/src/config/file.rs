@@ -33,13 +33,11 @@ fn text_of(path: &Path) -> Result<String, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(format!("larger than {FILE_BYTES_MAX} bytes; is it a configuration file?"));
     }
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = 1 + error.as_bytes().iter().take(valid).filter(|byte| **byte == b'\n').count();
         format!("not UTF-8: line {line} has bytes that are no text; save the file as UTF-8")
-    })?;
-    // Some editors begin a file with a byte order mark.
-    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+    })
 }
 
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {

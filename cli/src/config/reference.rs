@@ -77,12 +77,15 @@ fn default(setting: &Setting) -> String {
     if is_empty && !setting.required_by.is_empty() {
         return format!("none; required for {}", setting.required_by.join(" and "));
     }
-    format!("`{}`", setting.default)
+    match setting.default.as_i64() {
+        Some(number) => value::number(setting, number),
+        None => format!("`{}`", setting.default),
+    }
 }
 
 fn range(setting: &Setting) -> Option<String> {
     let of_kind = || match &setting.kind {
-        Kind::Integer { min, max } => Some(value::range(*min, *max)),
+        Kind::Integer { min, max } => Some(value::range(setting, *min, *max)),
         Kind::Boolean => None,
         Kind::Choice(words) => {
             Some(words.iter().map(|word| format!("`{word:?}`")).collect::<Vec<_>>().join(" or "))

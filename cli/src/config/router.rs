@@ -108,6 +108,7 @@ impl Config {
         }
         config.work_queue_max = section.work_queue_max;
         config.shutdown_grace = Duration::from_millis(section.shutdown_grace_ms);
+        config.drain_delay = Duration::from_millis(section.drain_delay_ms);
         config
     }
 }

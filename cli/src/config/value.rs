@@ -15,10 +15,13 @@ const SHOWN_LEN_MAX: usize = 60;
 /// # Errors
 /// Everything that is wrong with it.
 pub(super) fn from_toml(setting: &Setting, value: &DeValue<'_>) -> Result<Value, Vec<String>> {
-    let wrong = || vec![format!("expected {}, found {}", expected(&setting.kind), found(value))];
+    let wrong = || vec![format!("expected {}, found {}", expected(setting), found(value))];
     match (&setting.kind, value) {
         (Kind::Integer { min, max }, DeValue::Integer(number)) => {
-            integer(number, *min, *max).map_err(|error| vec![with_unit(error, setting)])
+            integer(number, *min, *max).ok_or_else(|| {
+                let shown = shown(&number.to_string());
+                vec![format!("{shown} is out of range: {}", with_unit(range(setting, *min, *max), setting))]
+            })
         }
         (Kind::Boolean, DeValue::Boolean(value)) => Ok(Value::from(*value)),
         (Kind::Text(format), DeValue::String(text)) => {
@@ -87,13 +90,10 @@ fn list<'a>(
     if errors.is_empty() { Ok(Value::from(texts)) } else { Err(errors) }
 }
 
-fn integer(number: &DeInteger<'_>, min: i64, max: i64) -> Result<Value, String> {
+fn integer(number: &DeInteger<'_>, min: i64, max: i64) -> Option<Value> {
     // Too many digits for any integer are out of every range.
     let parsed = i64::from_str_radix(number.as_str(), number.radix()).ok();
-    match parsed.filter(|value| (min..=max).contains(value)) {
-        Some(value) => Ok(Value::from(value)),
-        None => Err(format!("{} is out of range: {}", shown(&number.to_string()), range(min, max))),
-    }
+    parsed.filter(|value| (min..=max).contains(value)).map(Value::from)
 }
 
 fn with_unit(message: String, setting: &Setting) -> String {
@@ -119,9 +119,9 @@ fn check(format: Format, text: &str) -> Result<(), String> {
     }
 }
 
-fn expected(kind: &Kind) -> String {
-    match kind {
-        Kind::Integer { min, max } => format!("a whole number, {}", range(*min, *max)),
+fn expected(setting: &Setting) -> String {
+    match &setting.kind {
+        Kind::Integer { min, max } => format!("a whole number, {}", range(setting, *min, *max)),
         Kind::Boolean => "true or false".to_owned(),
         Kind::Text(_) => "a string".to_owned(),
         Kind::List(_) => "a list of strings".to_owned(),
@@ -133,8 +133,18 @@ fn expected(kind: &Kind) -> String {
 }
 
 /// A range in words: `50 to 5000`.
-pub(super) fn range(min: i64, max: i64) -> String {
-    format!("{min} to {max}")
+pub(super) fn range(setting: &Setting, min: i64, max: i64) -> String {
+    format!("{} to {}", number(setting, min), number(setting, max))
+}
+
+/// A number of a setting as people read it: `16777216 (16 MiB)`.
+pub(super) fn number(setting: &Setting, number: i64) -> String {
+    let sizes = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let size = sizes.into_iter().find(|(shift, _)| number > 0 && number % (1 << shift) == 0);
+    match size.filter(|_| setting.unit() == Some("bytes")) {
+        Some((shift, name)) => format!("{number} ({} {name})", number >> shift),
+        None => number.to_string(),
+    }
 }
 
 fn found(value: &DeValue<'_>) -> String {
@@ -184,10 +194,7 @@ mod tests {
                     text(&setting.path, &outside.to_string()).unwrap_err(),
                     toml(&setting.path, &outside.to_string()).unwrap_err(),
                 ] {
-                    assert!(
-                        error.starts_with(&format!("{outside} is out of range: {min} to {max}")),
-                        "{error}"
-                    );
+                    assert!(error.starts_with(&format!("{outside} is out of range: {min}")), "{error}");
                 }
             }
         }
@@ -203,6 +210,9 @@ mod tests {
                 assert!(error.len() < 200, "{error}");
             }
         }
+        let error = text("node.spaces_bytes", "1").unwrap_err();
+        let range = "16777216 (16 MiB) to 1099511627776 (1 TiB) bytes";
+        assert_eq!(error, format!("1 is out of range: {range}"));
         assert_eq!(text("node.heartbeat_ms", "0x64").unwrap().to_i128(), Some(100));
         assert_eq!(text("node.heartbeat_ms", " 1_000 ").unwrap().to_i128(), Some(1000));
     }
