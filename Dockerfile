@@ -49,11 +49,6 @@ ENV CARGO_HOME=/usr/local/cargo \
     CARGO_PROFILE_RELEASE_DEBUG=false \
     CARGO_PROFILE_DEV_DEBUG=false
 WORKDIR /src
-# A C++ compiler for the crates that carry C++; the slim base has only the C one.
-# hadolint ignore=DL3008
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends g++ \
-    && rm -rf /var/lib/apt/lists/*
 COPY --from=skeleton /src .
 RUN --mount=type=secret,id=cargo-config,target=/usr/local/cargo/config.toml \
     cargo build --locked --profile "$PROFILE" --package holdfast --package holdfast-models --bins

@@ -30,13 +30,15 @@ def holdfast_bin() -> Path:
 
 @pytest.fixture(scope="session")
 def holdfast(holdfast_bin: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the program with the given arguments, without the settings of this environment."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
+    """Runs the program with the given arguments; of HOLDFAST_ variables it sees only those given."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
 
-    def run(*arguments: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: str, environment: dict[str, str] | None = None, timeout_s: float = 30
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(holdfast_bin), *arguments],
-            env=environment,
+            env={**own, **(environment or {})},
             capture_output=True,
             text=True,
             timeout=timeout_s,
