@@ -145,6 +145,25 @@ DISKS = (
         "Every write waits for one on a majority.",
     ),
     Alert(
+        "HoldfastSnapshotsLate",
+        WARNING,
+        "30m",
+        f"holdfast_snapshot_log_bytes > {limits.SNAPSHOT_LOG_RATIO}"
+        f" * clamp_min(holdfast_snapshot_file_bytes, {limits.SNAPSHOT_BYTES_MIN})",
+        f"Group {{{{ $labels.group }}}} on node {{{{ $labels.node }}}} of {PLACE} gets no snapshot file",
+        "{{ $value | humanize1024 }}B of log of group {{ $labels.group }} have no snapshot file on node "
+        "{{ $labels.node }}: the log cannot be removed and fills the disk.",
+    ),
+    Alert(
+        "HoldfastSnapshotDamaged",
+        WARNING,
+        "1m",
+        f"sum by ({NODE}) (holdfast_snapshot_damaged_total) > 0",
+        f"Node {{{{ $labels.node }}}} of {PLACE} has found a damaged snapshot file",
+        "Node {{ $labels.node }} has set {{ $value }} damaged snapshot files aside since it started. It uses another "
+        "copy, but its disk is not to be trusted.",
+    ),
+    Alert(
         "HoldfastDiskFilling",
         WARNING,
         "1h",

@@ -18,6 +18,11 @@ EVICTIONS_PER_RECALL = 0.2
 # Part of a volume that is free.
 DISK_FREE_RATIO = 0.1
 
+# A snapshot file is due when the log since the last one exceeds the file and this many bytes;
+# it is late when it exceeds them several times.
+SNAPSHOT_BYTES_MIN = 64 * 1024 * 1024
+SNAPSHOT_LOG_RATIO = 4
+
 # Codes that blame the server; the others blame the request (docs/errors).
 SERVER_CODES = "internal|corrupted|unavailable|deadline_exceeded|unknown_outcome|overloaded"
 # What clients call. Probes and scrapes are no measure of the service.

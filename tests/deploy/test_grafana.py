@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from grafana_files import GRAFANA, ROOT, RULES, RUNBOOKS, dashboards, documented_metrics, panels
+from grafana_files import GRAFANA, ROOT, RULES, RUNBOOKS, dashboards, documented_metrics, panels, tool
 
 GENERATOR = GRAFANA / "generate.py"
 # Identifiers of Grafana's units that we use.
@@ -17,6 +17,7 @@ KINDS = {"timeseries", "stat", "bargauge", "heatmap"}
 SUFFIXES = {"counter": ("",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
 
 sys.dont_write_bytecode = True
+import check_dashboards  # noqa: E402
 from definitions import limits, overview, recall, variables  # noqa: E402
 
 
@@ -151,6 +152,20 @@ def test_the_metric_of_every_expression_exists_with_its_labels():
         assert foreign <= set(limits.FOREIGN_METRICS), where
     names = {re.sub(r"_(bucket|sum|count)$", "", metric) for metric in found} | found
     assert set(documented) - names == set(), "metrics that no dashboard, alert or runbook shows"
+
+
+def test_prometheus_understands_every_expression(tmp_path: Path):
+    values = {"namespace": ".*", "job": "(a|b)", "node": ".*", "group": ".*", "__rate_interval": "1m"}
+    rules = [
+        {"record": f"checked:{at}", "expr": check_dashboards.substitute(expr, values)}
+        for at, (_, expr) in enumerate(expressions())
+    ]
+    assert len(rules) > 120
+    file = tmp_path / "all.rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}), "utf-8")
+    command = [tool("promtool"), "check", "rules", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_may_be_empty_is_a_short_list_with_reasons():
