@@ -128,7 +128,7 @@ CLIENTS = Row(
         ),
         Panel(
             "Embedding time",
-            "Time of one batch in the embedding model, and texts per second.",
+            "Time of one batch in the embedding model, which recalls and writes share.",
             "the model runs on the routers' processors: add routers or give them more cores.",
             "s",
             (
