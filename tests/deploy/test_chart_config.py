@@ -70,7 +70,7 @@ def test_every_setting_of_the_program_can_be_set(holdfast: Run, tmp_path: Path) 
 def test_values_arrive_as_they_were_given() -> None:
     values = ci_values("everything")
     # What TOML must quote, and numbers that Helm would write as 1.099511627776e+12.
-    values["config"]["embedder"]["model_dir"] = '/with "quotes", \\ and 模型'
+    values["config"]["embedder"]["model_dir"] = "/it's \"quoted\", \\ and 模型"
     config = tomllib.loads(render(values).config)
     for section, settings in values["config"].items():
         for key, value in settings.items():
