@@ -9,6 +9,7 @@ mod node;
 pub mod raft;
 mod service;
 pub mod shard;
+pub mod snapshot;
 mod sweeper;
 
 pub use node::{Identity, InitError, Node, NodeConfig, StartError};

@@ -5,7 +5,7 @@ use crate::raft::{
 };
 use crate::raft::{ProposeError, StaticAddresses};
 use crate::service::{NodeService, Replica};
-use crate::shard::{BootId, OpenError, ShardState};
+use crate::shard::{BootId, OpenError, ShardPlace, ShardState};
 use crate::sweeper;
 use holdfast_core::codec::Stored;
 use holdfast_core::command::{Command, MetaCommand};
@@ -378,7 +378,7 @@ async fn open_states(
     config: &NodeConfig,
     metrics: ApplyMetrics,
 ) -> Result<BTreeMap<GroupId, Arc<ShardState>>, StartError> {
-    let (dir, shards) = (config.dir.join("shards"), config.shards);
+    let (dir, shards, cluster) = (config.dir.join("shards"), config.shards, config.cluster_id.clone());
     let share = config.state_cache_bytes / (u64::from(shards) + 1);
     let spaces = Arc::new(Spaces::new(config.spaces_bytes));
     let open = tokio::task::spawn_blocking(move || {
@@ -386,8 +386,10 @@ async fn open_states(
             .map_err(|error| StartError::Io { path: "/proc/sys/kernel/random/boot_id".into(), error })?;
         let mut states = BTreeMap::new();
         for group in 0..=GroupId::from(shards) {
-            let state =
-                ShardState::open(group, &dir.join(group.to_string()), &boot, share, Arc::clone(&spaces))?;
+            let dir = dir.join(group.to_string());
+            let place =
+                ShardPlace { cluster: &cluster, shards, group, dir: &dir, boot: &boot, cache_bytes: share };
+            let state = ShardState::open(place, Arc::clone(&spaces))?;
             states.insert(group, Arc::new(state.measured_by(metrics.clone())));
         }
         Ok(states)

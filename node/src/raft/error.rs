@@ -102,6 +102,18 @@ pub enum LogError {
         /// The index of the first entry given.
         got: u64,
     },
+    /// Entries were to be removed that no verified snapshot file on this disk holds. Nothing was.
+    #[error(
+        "group {group}: the log cannot be purged up to {upto}: the newest snapshot file ends at {newest:?}"
+    )]
+    NoSnapshot {
+        /// The group.
+        group: GroupId,
+        /// The last index that was to go.
+        upto: u64,
+        /// The index of the newest snapshot file.
+        newest: Option<u64>,
+    },
     /// An earlier write failed, so what is on disk is unknown: the log refuses everything until
     /// the node restarts.
     #[error("the log failed and accepts nothing until the node restarts: {0}")]
@@ -151,6 +163,23 @@ pub enum OpenError {
         applied: LogPosition,
         /// The last position in the log.
         log_end: Option<LogPosition>,
+    },
+    /// The state lacks entries that the log has purged, there is no snapshot file to bring them, and
+    /// no other replica gave one. With this state the group must not start: nobody would notice.
+    #[error(
+        "group {group}: the log begins behind {purged}, but the state ends at {applied:?}, and there is no \
+         usable snapshot file here; no other replica gave one ({cause}); start the other nodes first, then \
+         this one again"
+    )]
+    StateBehindLog {
+        /// The group.
+        group: GroupId,
+        /// The last purged position.
+        purged: LogPosition,
+        /// The last applied position.
+        applied: Option<LogPosition>,
+        /// What the other replicas said.
+        cause: String,
     },
     /// The log lost entries that it knows were committed.
     #[error("group {group}: the log knows that {committed} was committed, but ends at {log_end:?}")]

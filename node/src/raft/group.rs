@@ -192,6 +192,49 @@ impl Group {
         self.0.replica.raft.trigger().elect().await.map_err(|fatal| ReadError::Unavailable(fatal.to_string()))
     }
 
+    /// Tells the group of a snapshot file that was built, and waits until it counts on it.
+    /// False at the deadline.
+    ///
+    /// # Errors
+    /// When the group does not run on this node.
+    pub async fn announce_snapshot(&self, index: u64, deadline: Instant) -> Result<bool, ReadError> {
+        let raft = &self.0.replica.raft;
+        let mut metrics = raft.metrics();
+        let known = |metrics: &Metrics| metrics.snapshot.is_some_and(|known| known.index >= index);
+        if known(&metrics.borrow()) {
+            return Ok(true);
+        }
+        raft.trigger().snapshot().await.map_err(|fatal| ReadError::Unavailable(fatal.to_string()))?;
+        let wait = metrics.wait_for(|metrics| metrics.running_state.is_err() || known(metrics));
+        match tokio::time::timeout_at(deadline.into(), wait).await {
+            Ok(Ok(metrics)) => Ok(known(&metrics)),
+            _ => Ok(false),
+        }
+    }
+
+    /// Removes the entries up to `index` from the log, if a snapshot that was announced holds them;
+    /// soon, as replication may still need some of them.
+    ///
+    /// # Errors
+    /// When the group does not run on this node.
+    pub async fn purge_log(&self, index: u64) -> Result<(), ReadError> {
+        let purge = self.0.replica.raft.trigger().purge_log(index).await;
+        purge.map_err(|fatal| ReadError::Unavailable(fatal.to_string()))
+    }
+
+    /// The index of the last entry that was removed from the log.
+    pub fn purged(&self) -> Option<u64> {
+        self.0.replica.log.purged().map(|purged| purged.index)
+    }
+
+    /// How far the follower that is furthest behind has the log, if this replica leads and has others.
+    pub fn least_matched(&self) -> Option<u64> {
+        let metrics = self.0.replica.raft.metrics();
+        let metrics = metrics.borrow();
+        let others = metrics.replication.as_ref()?.iter().filter(|(node, _)| **node != self.0.replica.node);
+        others.map(|(_, matched)| matched.map_or(0, |matched| matched.index)).min()
+    }
+
     /// How many commands this replica has proposed, in how many entries.
     pub fn batch_stats(&self) -> BatchStats {
         BatchStats {

@@ -21,8 +21,10 @@ mod network;
 mod reads;
 mod record;
 mod service;
+mod starter;
 mod state_machine;
 mod status;
+mod transfer;
 mod types;
 mod wire;
 
@@ -33,7 +35,7 @@ pub use error::{ApplierError, InitializeError, LogError, OpenError, ProposeError
 pub use group::{BatchStats, Group};
 pub use guarded_clock::{GuardedClock, SinceBoot, SteadyTime};
 pub use log::{LogStats, SYNC_BOUNDS_US};
-pub use multi::{GroupSpec, RaftNode, RaftNodeConfig, Timing};
+pub use multi::{GroupSpec, LogFiles, RaftNode, RaftNodeConfig, Timing};
 pub use service::RaftService;
 pub use status::{GroupStatus, LeadershipWatch};
 pub use types::{

@@ -3,23 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
 use openraft::error::{InitializeError as RaftInitializeError, RaftError};
 use openraft::{Config, SnapshotPolicy};
 
-use super::acks::AckClock;
 use super::address::AddressBook;
 use super::apply_pool::ApplyPool;
 use super::clock::Clock;
 use super::error::{InitializeError, OpenError};
-use super::group::{Group, Replica};
-use super::log::{GroupLog, LogEngine, LogOptions, LogStats};
-use super::network::{Network, Peers};
+use super::group::Group;
+pub use super::log::LogFiles;
+use super::log::{LogEngine, LogOptions, LogStats};
+use super::network::Peers;
 use super::service::{RaftService, Registry};
-use super::state_machine::StateMachine;
-use super::types::{Applier, GroupId, NodeId, RaftHandle};
+use super::starter::Starter;
+use super::transfer::Transfers;
+use super::types::{Applier, GroupId, NodeId};
 
 /// Memory for the newest log entries, shared by all groups of the node.
 const LOG_CACHE_BYTES: usize = 64 << 20;
@@ -41,6 +43,12 @@ pub struct RaftNodeConfig {
     pub heartbeat: Duration,
     /// Apply threads; `None` takes half of the cores.
     pub apply_threads: Option<usize>,
+    /// When log files are removed.
+    pub log_files: LogFiles,
+    /// How fast snapshot files of other nodes are fetched, bytes a second.
+    pub fetch_bytes_per_second: u64,
+    /// How long a replica without a usable state asks the others for a snapshot file before it gives up.
+    pub fetch_wait: Duration,
 }
 
 impl RaftNodeConfig {
@@ -52,6 +60,9 @@ impl RaftNodeConfig {
             dir: dir.into(),
             heartbeat: Duration::from_millis(250),
             apply_threads: None,
+            log_files: LogFiles::default(),
+            fetch_bytes_per_second: 64 << 20,
+            fetch_wait: Duration::from_secs(60),
         }
     }
 }
@@ -100,7 +111,7 @@ impl Timing {
         })
     }
 
-    fn config(&self, cluster: &str) -> Result<Config, OpenError> {
+    pub(super) fn config(&self, cluster: &str) -> Result<Config, OpenError> {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let config = Config {
             cluster_name: cluster.to_owned(),
@@ -109,6 +120,7 @@ impl Timing {
             election_timeout_min: millis(self.election),
             election_timeout_max: millis(self.election) + 1,
             max_payload_entries: super::log::APPEND_ENTRIES_MAX,
+            // Files are built, and the log is purged, when we say so.
             snapshot_policy: SnapshotPolicy::Never,
             max_in_snapshot_log_to_keep: u64::MAX,
             ..Config::default()
@@ -123,6 +135,7 @@ pub struct RaftNode {
     cluster_id: String,
     log: Arc<LogEngine>,
     registry: Arc<Registry>,
+    transfers: Arc<Transfers>,
     groups: BTreeMap<GroupId, Group>,
 }
 
@@ -140,8 +153,12 @@ impl RaftNode {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
         check(&config, &specs)?;
-        let options =
-            LogOptions { dir: config.dir.clone(), node: config.node_id, cluster: config.cluster_id.clone() };
+        let options = LogOptions {
+            dir: config.dir.clone(),
+            node: config.node_id,
+            cluster: config.cluster_id.clone(),
+            files: config.log_files,
+        };
         let log = tokio::task::spawn_blocking(move || LogEngine::open(&options))
             .await
             .map_err(|error| OpenError::Config(format!("opening the log: {error}")))??;
@@ -151,7 +168,11 @@ impl RaftNode {
         let peers =
             Arc::new(Peers::new(config.node_id, config.cluster_id.clone(), addresses, config.heartbeat));
         let cache_bytes = (LOG_CACHE_BYTES / specs.len().max(1)).max(LOG_CACHE_GROUP_BYTES_MIN);
-        let starter = Starter { config: &config, log: &log, pool, peers, clock, cache_bytes };
+        let transfers = Arc::new(Transfers::new(peers.clone(), config.fetch_bytes_per_second));
+        let starter =
+            Starter { config: &config, log: &log, pool, peers, transfers: &transfers, clock, cache_bytes };
+        let appliers: BTreeMap<GroupId, Arc<dyn Applier>> =
+            specs.iter().map(|spec| (spec.id, Arc::clone(&spec.applier))).collect();
         let started: Vec<Result<Group, OpenError>> = futures::stream::iter(specs)
             .map(|spec| starter.start(spec))
             .buffer_unordered(STARTING_MAX)
@@ -164,6 +185,7 @@ impl RaftNode {
             cluster_id: config.cluster_id,
             log,
             registry,
+            transfers,
             groups: BTreeMap::new(),
         };
         let mut failure = None;
@@ -180,7 +202,9 @@ impl RaftNode {
             return Err(error);
         }
         for (id, group) in &node.groups {
-            node.registry.insert(*id, group.raft().clone());
+            if let Some(applier) = appliers.get(id) {
+                node.registry.insert(*id, group.raft().clone(), Arc::clone(applier));
+            }
         }
         Ok(node)
     }
@@ -202,12 +226,23 @@ impl RaftNode {
 
     /// The service that takes other nodes' messages; serve it at this node's address.
     pub fn service(&self) -> RaftService {
-        RaftService::new(self.node_id, &self.cluster_id, self.registry.clone())
+        RaftService::new(self.node_id, &self.cluster_id, self.registry.clone(), self.transfers.clone())
     }
 
     /// What the log has done since the node started.
     pub fn log_stats(&self) -> LogStats {
         self.log.stats()
+    }
+
+    /// Bytes of snapshot files sent to and received from other nodes since this one started.
+    pub fn snapshot_bytes_moved(&self) -> (u64, u64) {
+        let stats = &self.transfers.stats;
+        (stats.sent_bytes.load(Ordering::Relaxed), stats.received_bytes.load(Ordering::Relaxed))
+    }
+
+    /// The groups whose old entries hold back the removal of log files, since this was last asked.
+    pub fn take_held_back(&self) -> BTreeSet<GroupId> {
+        self.log.take_held_back()
     }
 
     /// Gives a new group its first members. To be called on one of them, once in the group's life;
@@ -259,56 +294,4 @@ fn check(config: &RaftNodeConfig, specs: &[GroupSpec]) -> Result<(), OpenError> 
         }
     }
     Ok(())
-}
-
-/// What every group of the node is started with.
-struct Starter<'a> {
-    config: &'a RaftNodeConfig,
-    log: &'a Arc<LogEngine>,
-    pool: ApplyPool,
-    peers: Arc<Peers>,
-    clock: Arc<dyn Clock>,
-    cache_bytes: usize,
-}
-
-impl Starter<'_> {
-    async fn start(&self, spec: GroupSpec) -> Result<Group, OpenError> {
-        let GroupSpec { id, replicas, applier } = spec;
-        let node = self.config.node_id;
-        let timing = Timing::new(self.config.heartbeat, id, &replicas, node)
-            .ok_or_else(|| OpenError::Config(format!("group {id} has no place for node {node}")))?;
-        let config = Arc::new(timing.config(&self.config.cluster_id)?);
-        let log = self.open_log(id, applier.clone()).await?;
-        let acks = Arc::new(AckClock::default());
-        let network = Network { group: id, peers: self.peers.clone(), acks: acks.clone() };
-        let (state_machine, idle) = StateMachine::new(id, applier, self.pool.clone());
-        let raft = RaftHandle::new(node, config, network, log.clone(), state_machine)
-            .await
-            .map_err(|error| OpenError::Start { group: id, cause: error.to_string() })?;
-        let replica = Replica { id, node, raft, log, acks, lease: timing.lease_min };
-        Ok(Group::start(replica, idle, self.clock.clone()))
-    }
-
-    /// Opens a group's log and refuses one that has lost what it once had: voting with it could undo
-    /// acknowledged writes.
-    async fn open_log(&self, id: GroupId, applier: Arc<dyn Applier>) -> Result<GroupLog, OpenError> {
-        let log = GroupLog::open(self.log.clone(), id, self.cache_bytes).await?;
-        let applied = self
-            .pool
-            .run(move || applier.applied())
-            .await
-            .map_err(|source| OpenError::Applier { group: id, source })?;
-        let log_end = log.last();
-        if let Some(committed) = log.committed()
-            && log_end.is_none_or(|end| end.index < committed.index)
-        {
-            return Err(OpenError::LostCommitted { group: id, committed, log_end });
-        }
-        if let Some(applied) = applied.last
-            && log_end.is_none_or(|end| end.index < applied.index)
-        {
-            return Err(OpenError::LogBehindState { group: id, applied, log_end });
-        }
-        Ok(log)
-    }
 }

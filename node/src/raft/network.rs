@@ -45,7 +45,7 @@ pub(crate) struct Peers {
 
 /// A peer could not be asked, or refused the question.
 #[derive(Debug, thiserror::Error)]
-enum CallError {
+pub(crate) enum CallError {
     #[error("no address is known for node {0}")]
     NoAddress(NodeId),
     #[error("the address {0:?} of node {1} is not a URI")]
@@ -88,7 +88,7 @@ impl Peers {
         Ok(client)
     }
 
-    async fn call(
+    pub(crate) async fn call(
         &self,
         group: GroupId,
         to: NodeId,
@@ -175,15 +175,29 @@ impl RaftNetwork<TypeConfig> for PeerClient {
         wire::decode_vote_reply(&bytes).map_err(|error| rpc_error(error.into()))
     }
 
+    /// Offers the file, and waits until the peer has fetched and installed it. `snapshot` keeps the
+    /// file readable for as long.
     async fn full_snapshot(
         &mut self,
-        _vote: RaftVote,
-        _snapshot: Snapshot<TypeConfig>,
-        _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        vote: RaftVote,
+        snapshot: Snapshot<TypeConfig>,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<NodeId>, StreamingError<TypeConfig, Fatal<NodeId>>> {
-        let error = AnyError::error("snapshots are not supported: the log is never purged");
-        Err(StreamingError::Unreachable(Unreachable::from(error)))
+        let unreachable =
+            |error: CallError| StreamingError::Unreachable(Unreachable::from(AnyError::new(&error)));
+        let Some(file) = snapshot.snapshot.0.as_ref() else {
+            return Err(StreamingError::Unreachable(Unreachable::from(AnyError::error(
+                "a snapshot without a file",
+            ))));
+        };
+        let offer = wire::Offer { vote, id: file.id(), bytes: file.bytes() };
+        let offered = self.call(RaftKind::SnapshotOffer, wire::encode_offer(&offer));
+        let bytes = tokio::select! {
+            closed = cancel => return Err(StreamingError::Closed(closed)),
+            answered = offered => answered.map_err(unreachable)?,
+        };
+        wire::decode_offer_reply(&bytes).map_err(|error| unreachable(error.into()))
     }
 
     fn backoff(&self) -> Backoff {

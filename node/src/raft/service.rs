@@ -9,23 +9,34 @@ use parking_lot::RwLock;
 use tonic::{Request, Response, Status};
 
 use super::record::DecodeError;
-use super::types::{GroupId, NodeId, RaftHandle};
+use super::transfer::Transfers;
+use super::types::{Applier, GroupId, NodeId, RaftHandle};
 use super::wire::{self, MESSAGE_BYTES_MAX};
+
+/// A group as messages of other nodes reach it.
+#[derive(Clone)]
+pub(crate) struct Reachable {
+    pub(crate) raft: RaftHandle,
+    pub(crate) applier: Arc<dyn Applier>,
+    /// Held while a snapshot file is received: one at a time.
+    pub(crate) receiving: Arc<tokio::sync::Mutex<()>>,
+}
 
 /// The groups of this node, by id.
 #[derive(Default)]
-pub(crate) struct Registry(RwLock<HashMap<GroupId, RaftHandle>>);
+pub(crate) struct Registry(RwLock<HashMap<GroupId, Reachable>>);
 
 impl Registry {
-    pub(crate) fn insert(&self, group: GroupId, raft: RaftHandle) {
-        self.0.write().insert(group, raft);
+    pub(crate) fn insert(&self, group: GroupId, raft: RaftHandle, applier: Arc<dyn Applier>) {
+        let receiving = Arc::default();
+        self.0.write().insert(group, Reachable { raft, applier, receiving });
     }
 
     pub(crate) fn clear(&self) {
         self.0.write().clear();
     }
 
-    fn get(&self, group: GroupId) -> Option<RaftHandle> {
+    fn get(&self, group: GroupId) -> Option<Reachable> {
         self.0.read().get(&group).cloned()
     }
 }
@@ -36,11 +47,17 @@ pub struct RaftService {
     this_node: NodeId,
     cluster: Arc<str>,
     groups: Arc<Registry>,
+    transfers: Arc<Transfers>,
 }
 
 impl RaftService {
-    pub(crate) fn new(this_node: NodeId, cluster: &str, groups: Arc<Registry>) -> Self {
-        RaftService { this_node, cluster: cluster.into(), groups }
+    pub(crate) fn new(
+        this_node: NodeId,
+        cluster: &str,
+        groups: Arc<Registry>,
+        transfers: Arc<Transfers>,
+    ) -> Self {
+        RaftService { this_node, cluster: cluster.into(), groups, transfers }
     }
 
     /// The tonic service, with its message sizes limited.
@@ -76,7 +93,7 @@ impl Raft for RaftService {
     async fn call(&self, request: Request<RaftRequest>) -> Result<Response<RaftResponse>, Status> {
         let request = request.into_inner();
         self.check(&request)?;
-        let Some(raft) = self.groups.get(request.group) else {
+        let Some(group) = self.groups.get(request.group) else {
             return Err(Status::not_found(format!(
                 "node {} has no replica of group {}",
                 self.this_node, request.group
@@ -85,13 +102,22 @@ impl Raft for RaftService {
         let payload = match request.kind() {
             RaftKind::Append => {
                 let append = wire::decode_append(&request.payload).map_err(bad_payload)?;
-                let reply = raft.append_entries(append).await.map_err(not_running)?;
+                let reply = group.raft.append_entries(append).await.map_err(not_running)?;
                 wire::encode_append_reply(&reply)
             }
             RaftKind::Vote => {
                 let vote = wire::decode_vote(&request.payload).map_err(bad_payload)?;
-                let reply = raft.vote(vote).await.map_err(not_running)?;
+                let reply = group.raft.vote(vote).await.map_err(not_running)?;
                 wire::encode_vote_reply(&reply)
+            }
+            RaftKind::SnapshotOffer => {
+                let offer = wire::decode_offer(&request.payload).map_err(bad_payload)?;
+                let reply = self.transfers.take(request.group, request.from, &group, offer).await?;
+                wire::encode_offer_reply(&reply)
+            }
+            RaftKind::SnapshotRead => {
+                let read = wire::decode_read(&request.payload).map_err(bad_payload)?;
+                wire::encode_piece(&self.transfers.read(&group, read).await?)
             }
             RaftKind::Unspecified => return Err(Status::invalid_argument("unknown kind of Raft message")),
         };

@@ -1,7 +1,9 @@
-//! An [`Applier`] as openraft's state machine. Snapshots are not built here yet: the log is never
-//! purged, so every state can be rebuilt from it.
+//! An [`Applier`] as openraft's state machine.
+//!
+//! openraft is only told of snapshot files that are on this disk already: its own builds are fatal for
+//! the group when they fail. The one exception is the start of a replica whose log is purged and whose
+//! file is gone although its state is sound.
 
-use std::io::Cursor;
 use std::sync::Arc;
 
 use openraft::storage::RaftStateMachine;
@@ -16,8 +18,9 @@ use super::error::ApplierError;
 use super::record;
 use super::types::{
     Applier, CommittedBody, CommittedEntry, GroupId, NodeId, Outcomes, RaftEntry, RaftLogId,
-    RaftStorageError, RaftStoredMembership, TypeConfig,
+    RaftStorageError, RaftStoredMembership, SnapshotData, TypeConfig,
 };
+use crate::snapshot::SnapshotFile;
 
 /// One group's state, as openraft sees it.
 pub(crate) struct StateMachine {
@@ -49,6 +52,10 @@ impl StateMachine {
             });
             committed.push(entry);
         }
+        let pause = self.applier.pause();
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
         let applier = self.applier.clone();
         let outcomes = self.pool.run(move || applier.apply(committed)).await?;
         // A wrong count would hand one writer's outcome to another.
@@ -72,13 +79,8 @@ fn committed_entry(entry: RaftEntry) -> Result<CommittedEntry, ApplierError> {
     Ok(CommittedEntry { position: entry.log_id.into(), body })
 }
 
-fn no_snapshots() -> RaftStorageError {
-    let error = AnyError::error("snapshots are not supported: the log is never purged");
-    StorageIOError::read_snapshot(None, error).into()
-}
-
 impl RaftStateMachine<TypeConfig> for StateMachine {
-    type SnapshotBuilder = NoSnapshots;
+    type SnapshotBuilder = NewestFile;
 
     async fn applied_state(&mut self) -> Result<(Option<RaftLogId>, RaftStoredMembership), RaftStorageError> {
         let read = async {
@@ -106,31 +108,78 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn get_snapshot_builder(&mut self) -> Self::SnapshotBuilder {
-        NoSnapshots
+        NewestFile { group: self.group, applier: self.applier.clone() }
     }
 
-    async fn begin_receiving_snapshot(&mut self) -> Result<Box<Cursor<Vec<u8>>>, RaftStorageError> {
-        Err(no_snapshots())
+    async fn begin_receiving_snapshot(&mut self) -> Result<Box<SnapshotData>, RaftStorageError> {
+        Ok(Box::default())
     }
 
     async fn install_snapshot(
         &mut self,
         _meta: &SnapshotMeta<NodeId, ()>,
-        _snapshot: Box<Cursor<Vec<u8>>>,
+        snapshot: Box<SnapshotData>,
     ) -> Result<(), RaftStorageError> {
-        Err(no_snapshots())
+        let applier = self.applier.clone();
+        let install = off_runtime(move || match snapshot.0 {
+            Some(file) => applier.install_snapshot(&file),
+            None => Err(ApplierError("a snapshot without a file".into())),
+        });
+        install.await.map_err(|error| {
+            tracing::error!(group = self.group, %error, "the group stops: a snapshot could not be installed");
+            StorageIOError::write_state_machine(AnyError::new(&error)).into()
+        })
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<TypeConfig>>, RaftStorageError> {
-        Ok(None)
+        let newest = self.applier.snapshot_files().and_then(|files| files.newest());
+        newest.map(snapshot_of).transpose().map_err(|error| snapshot_error(&error))
     }
 }
 
-/// Refuses to build snapshots.
-pub(crate) struct NoSnapshots;
+/// A file as openraft knows it.
+pub(crate) fn snapshot_of(file: Arc<SnapshotFile>) -> Result<Snapshot<TypeConfig>, ApplierError> {
+    let header = file.header();
+    let meta = SnapshotMeta {
+        last_log_id: Some(header.position.into()),
+        last_membership: record::decode_membership(&header.membership).map_err(ApplierError::new)?,
+        snapshot_id: file.id().to_string(),
+    };
+    Ok(Snapshot { meta, snapshot: Box::new(SnapshotData(Some(file))) })
+}
 
-impl RaftSnapshotBuilder<TypeConfig> for NoSnapshots {
+fn snapshot_error(error: &ApplierError) -> RaftStorageError {
+    StorageIOError::read_snapshot(None, AnyError::new(error)).into()
+}
+
+/// Runs a call that may take long where it is in nobody's way.
+async fn off_runtime<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, ApplierError> + Send + 'static,
+) -> Result<T, ApplierError> {
+    let joined = tokio::task::spawn_blocking(call).await;
+    joined.unwrap_or_else(|error| Err(ApplierError(format!("the state panicked: {error}"))))
+}
+
+/// "Builds" the newest file that is there.
+pub(crate) struct NewestFile {
+    group: GroupId,
+    applier: Arc<dyn Applier>,
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for NewestFile {
     async fn build_snapshot(&mut self) -> Result<Snapshot<TypeConfig>, RaftStorageError> {
-        Err(no_snapshots())
+        let newest = self.applier.snapshot_files().and_then(|files| files.newest());
+        let file = match newest {
+            Some(file) => Ok(file),
+            None => {
+                tracing::warn!(
+                    group = self.group,
+                    "the log is purged and its snapshot file is gone: building it"
+                );
+                let applier = self.applier.clone();
+                off_runtime(move || applier.build_snapshot()).await
+            }
+        };
+        file.and_then(snapshot_of).map_err(|error| snapshot_error(&error))
     }
 }

@@ -5,11 +5,13 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::error::ApplierError;
+use crate::snapshot::{SnapshotFile, SnapshotFiles};
 
 /// A node of the cluster: assigned once, never reused.
 pub type NodeId = u64;
@@ -67,6 +69,17 @@ pub struct CommittedEntry {
     pub body: CommittedBody,
 }
 
+impl CommittedEntry {
+    /// What the entry takes in the log, roughly: the same on every replica.
+    pub fn log_bytes(&self) -> u64 {
+        let commands = match &self.body {
+            CommittedBody::Normal(payload) => payload.command_bytes() + payload.commands.len() * 8,
+            CommittedBody::Blank | CommittedBody::Membership(_) => 0,
+        };
+        commands as u64 + 64
+    }
+}
+
 /// What a committed entry holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommittedBody {
@@ -105,7 +118,39 @@ pub trait Applier: Send + Sync + 'static {
     /// # Errors
     /// When the state cannot be written; nothing is then known about how much was applied.
     fn apply(&self, entries: Vec<CommittedEntry>) -> Result<Vec<Outcomes>, ApplierError>;
+
+    /// How long to wait before the next call of [`Applier::apply`], off the apply threads.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// The state's snapshot files. Without them the group's log is never purged.
+    fn snapshot_files(&self) -> Option<Arc<SnapshotFiles>> {
+        None
+    }
+
+    /// Writes a snapshot file of the present state. May take long; not called on the apply threads.
+    ///
+    /// # Errors
+    /// When the state cannot be read or the file not be written.
+    fn build_snapshot(&self) -> Result<Arc<SnapshotFile>, ApplierError> {
+        Err(ApplierError("this state has no snapshot files".into()))
+    }
+
+    /// Replaces the whole state by a file that is newer than it; one that is not newer changes nothing.
+    /// May take long; not called on the apply threads, nor while [`Applier::apply`] runs.
+    ///
+    /// # Errors
+    /// When the file cannot be read or the state not be replaced.
+    fn install_snapshot(&self, file: &SnapshotFile) -> Result<(), ApplierError> {
+        Err(ApplierError(format!("this state cannot take snapshot file {}", file.id())))
+    }
 }
+
+/// A snapshot file on its way through openraft. It is on this disk, verified. `None` only where
+/// openraft asks for something to receive into, which it never uses here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SnapshotData(pub(crate) Option<Arc<SnapshotFile>>);
 
 openraft::declare_raft_types!(
     /// The types that openraft is built with here.
@@ -116,7 +161,7 @@ openraft::declare_raft_types!(
         // Addresses come from the address book: a stored address would be wrong after a move.
         Node = (),
         Entry = openraft::Entry<TypeConfig>,
-        SnapshotData = std::io::Cursor<Vec<u8>>,
+        SnapshotData = SnapshotData,
         Responder = openraft::impls::OneshotResponder<TypeConfig>,
         AsyncRuntime = openraft::TokioRuntime,
 );

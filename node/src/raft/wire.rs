@@ -1,10 +1,15 @@
 //! The messages between replicas: our encoding of openraft's requests and replies.
 
-use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
+use bytes::Bytes;
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse,
+};
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::record::{DecodeError, FORMAT, Record, VoteRecord, decode, encode};
 use super::types::{LogPosition, NodeId, RaftVote, TypeConfig};
+use crate::snapshot::FileId;
 
 /// The largest message that a node sends or accepts, bytes: a full append (4 MiB and one entry more
 /// of 1 MiB) with room to spare.
@@ -47,6 +52,110 @@ struct VoteReply {
     vote: VoteRecord,
     granted: bool,
     last: Option<LogPosition>,
+}
+
+/// A leader's file for a follower whose entries are purged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) vote: RaftVote,
+    pub(crate) id: FileId,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OfferMessage {
+    format: u8,
+    vote: VoteRecord,
+    id: FileId,
+    bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OfferReply {
+    format: u8,
+    vote: VoteRecord,
+}
+
+/// Asks for the bytes of a file from `at` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReadPiece {
+    format: u8,
+    pub(crate) file: Wanted,
+    pub(crate) at: u64,
+}
+
+/// Which file is asked for. Variant numbers travel between versions: append only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Wanted {
+    /// This one.
+    Id(FileId),
+    /// The newest one that ends at this index or later; written first if there is none.
+    AtLeast(u64),
+}
+
+impl ReadPiece {
+    pub(crate) fn new(file: Wanted, at: u64) -> Self {
+        ReadPiece { format: FORMAT, file, at }
+    }
+}
+
+/// A piece of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Piece {
+    format: u8,
+    pub(crate) id: FileId,
+    /// Of the whole file.
+    pub(crate) bytes: u64,
+    pub(crate) at: u64,
+    checksum: u64,
+    pub(crate) data: Bytes,
+}
+
+impl Piece {
+    pub(crate) fn new(id: FileId, bytes: u64, at: u64, data: Bytes) -> Self {
+        let checksum = xxh3_64_with_seed(&data, at);
+        Piece { format: FORMAT, id, bytes, at, checksum, data }
+    }
+
+    /// Whether the data are those that were sent, for that place.
+    pub(crate) fn is_whole(&self) -> bool {
+        xxh3_64_with_seed(&self.data, self.at) == self.checksum
+    }
+}
+
+pub(crate) fn encode_offer(offer: &Offer) -> Result<Vec<u8>, DecodeError> {
+    let Offer { vote, id, bytes } = offer;
+    encode(&OfferMessage { format: FORMAT, vote: vote.into(), id: *id, bytes: *bytes })
+}
+
+pub(crate) fn decode_offer(bytes: &[u8]) -> Result<Offer, DecodeError> {
+    let OfferMessage { vote, id, bytes, .. } = decode(bytes)?;
+    Ok(Offer { vote: vote.into_vote()?, id, bytes })
+}
+
+pub(crate) fn encode_offer_reply(reply: &SnapshotResponse<NodeId>) -> Result<Vec<u8>, DecodeError> {
+    encode(&OfferReply { format: FORMAT, vote: (&reply.vote).into() })
+}
+
+pub(crate) fn decode_offer_reply(bytes: &[u8]) -> Result<SnapshotResponse<NodeId>, DecodeError> {
+    let reply: OfferReply = decode(bytes)?;
+    Ok(SnapshotResponse::new(reply.vote.into_vote()?))
+}
+
+pub(crate) fn encode_read(read: &ReadPiece) -> Result<Vec<u8>, DecodeError> {
+    encode(read)
+}
+
+pub(crate) fn decode_read(bytes: &[u8]) -> Result<ReadPiece, DecodeError> {
+    decode(bytes)
+}
+
+pub(crate) fn encode_piece(piece: &Piece) -> Result<Vec<u8>, DecodeError> {
+    encode(piece)
+}
+
+pub(crate) fn decode_piece(bytes: &[u8]) -> Result<Piece, DecodeError> {
+    decode(bytes)
 }
 
 pub(crate) fn encode_append(request: &AppendEntriesRequest<TypeConfig>) -> Result<Vec<u8>, DecodeError> {
@@ -178,6 +287,25 @@ mod tests {
         assert_eq!(decode_vote_reply(&encode_vote_reply(&reply).unwrap()).unwrap(), reply);
         let request = VoteRequest::new(RaftVote::new(8, 3), None);
         assert_eq!(decode_vote(&encode_vote(&request).unwrap()).unwrap(), request);
+        let reply = SnapshotResponse::new(RaftVote::new_committed(8, 3));
+        assert_eq!(decode_offer_reply(&encode_offer_reply(&reply).unwrap()).unwrap().vote, reply.vote);
         assert!(decode_vote(b"\x01garbage \xff\xff").is_err());
+    }
+
+    #[test]
+    fn pieces_of_files_survive_the_round_trip_and_show_damage() {
+        let id = FileId { index: 7, head: u64::MAX };
+        let offer = Offer { vote: RaftVote::new_committed(2, 1), id, bytes: 1 << 40 };
+        assert_eq!(decode_offer(&encode_offer(&offer).unwrap()).unwrap(), offer);
+        for file in [Wanted::Id(id), Wanted::AtLeast(12)] {
+            let read = ReadPiece::new(file, 99);
+            assert_eq!(decode_read(&encode_read(&read).unwrap()).unwrap(), read);
+        }
+        let piece = Piece::new(id, 1_000, 99, Bytes::from_static("一段".as_bytes()));
+        let back = decode_piece(&encode_piece(&piece).unwrap()).unwrap();
+        assert_eq!(back, piece);
+        assert!(back.is_whole());
+        assert!(!Piece { at: 98, ..back.clone() }.is_whole(), "for another place");
+        assert!(!Piece { data: Bytes::from_static(b"other"), ..back }.is_whole());
     }
 }

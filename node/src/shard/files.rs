@@ -3,8 +3,10 @@
 //! sled overwrites freed segments behind `sync_file_range`, which is no fsync: after a power cut
 //! even a state that was once synced may be damaged. So a directory is opened only after a clean
 //! shutdown, or under the same kernel boot as at the last open (a killed process loses only rows
-//! that the log replays). Otherwise it is set aside and the state is rebuilt from the log.
+//! that the log replays). Otherwise it is set aside and the state is rebuilt from the snapshot file
+//! and the log.
 
+use crate::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -45,6 +47,9 @@ pub enum OpenError {
         /// What sled said.
         error: sled::Error,
     },
+    /// The snapshot files cannot be looked at.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
 }
 
 /// The file that says which directory is current and how it was left.
@@ -59,7 +64,8 @@ struct Current {
 const FORMAT: u8 = 1;
 const CURRENT: &str = "current.json";
 
-/// The directory of one shard: `current.json`, `sled-<generation>/`, and at most one `lost-…/`.
+/// The directory of one shard: `current.json`, `sled-<generation>/`, at most one `lost-…/`, and the
+/// `snapshots/`, which are not this type's concern.
 #[derive(Debug)]
 pub struct ShardFiles {
     dir: PathBuf,
@@ -72,7 +78,7 @@ pub struct Opened {
     pub db: sled::Db,
     /// The directory's bookkeeping, for [`ShardFiles::close_clean`].
     pub files: ShardFiles,
-    /// Why the state starts empty although there was one, if so. The log rebuilds it.
+    /// Why the state starts empty although there was one, if so.
     pub set_aside: Option<String>,
 }
 
@@ -103,10 +109,7 @@ impl ShardFiles {
             }
         }
         let generation = generation + u64::from(before.is_some());
-        let path = sled_dir(dir, generation);
-        // What an interrupted earlier attempt left here was never current.
-        remove_if_there(&path)?;
-        let db = sled_config(&path, cache_bytes).open().map_err(|error| OpenError::Sled { path, error })?;
+        let db = open_empty(dir, generation, cache_bytes)?;
         Self::begin(dir, generation, boot, db, set_aside)
     }
 
@@ -121,7 +124,50 @@ impl ShardFiles {
         let current = Current { format: FORMAT, generation, boot: boot.clone(), clean: false };
         let files = Self { dir: dir.to_owned(), current };
         files.write()?;
+        files.remove_others()?;
         Ok(Opened { db, files, set_aside })
+    }
+
+    /// An empty database to be filled beside the current one, of the next generation.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(super) fn open_next(&self, cache_bytes: u64) -> Result<sled::Db, OpenError> {
+        open_empty(&self.dir, self.current.generation + 1, cache_bytes)
+    }
+
+    /// Removes the database that [`ShardFiles::open_next`] opened; it must be closed.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(super) fn discard_next(&self) -> Result<(), OpenError> {
+        remove_if_there(&sled_dir(&self.dir, self.current.generation + 1))
+    }
+
+    /// Makes the database of the next generation the current one: from the rename on, and for good.
+    ///
+    /// # Errors
+    /// [`OpenError`]; either of the two may be current then.
+    pub(super) fn switch_to_next(&mut self) -> Result<(), OpenError> {
+        let next = Current { generation: self.current.generation + 1, ..self.current.clone() };
+        self.current = next;
+        self.write()
+    }
+
+    /// Removes the databases that are not the current one. Whoever has one open may go on reading it.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(super) fn remove_others(&self) -> Result<(), OpenError> {
+        let current = sled_dir(&self.dir, self.current.generation);
+        for entry in fs::read_dir(&self.dir).map_err(|error| io_error(&self.dir, error))? {
+            let path = entry.map_err(|error| io_error(&self.dir, error))?.path();
+            let is_state = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sled-"));
+            if is_state && path != current {
+                remove_if_there(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Flushes and fsyncs the database and marks it as left in order.
@@ -157,6 +203,13 @@ fn io_error(path: &Path, error: io::Error) -> OpenError {
 
 fn sled_dir(dir: &Path, generation: u64) -> PathBuf {
     dir.join(format!("sled-{generation}"))
+}
+
+/// Opens a new database; what an interrupted earlier attempt left there was never current.
+fn open_empty(dir: &Path, generation: u64, cache_bytes: u64) -> Result<sled::Db, OpenError> {
+    let path = sled_dir(dir, generation);
+    remove_if_there(&path)?;
+    sled_config(&path, cache_bytes).open().map_err(|error| OpenError::Sled { path, error })
 }
 
 fn sled_config(path: &Path, cache_bytes: u64) -> sled::Config {

@@ -1,18 +1,24 @@
-//! The applied state of one shard replica: a sled database that the log can rebuild at any time.
+//! The applied state of one shard replica: a sled database that the snapshot file and the log can
+//! rebuild at any time.
 //!
 //! Invariants:
 //! - every batch writes rows, applied position, membership and state hash in one atomic step;
 //! - no batch splits a command, so a crash leaves a prefix of the commands of the log;
 //! - the visible index advances only after the rows are in sled **and** in the live images;
-//! - what cannot be read is set aside and rebuilt from the log, never taken as empty.
+//! - what cannot be read is set aside and rebuilt from snapshot file and log, never taken as empty.
 
 mod applier;
 mod files;
 mod position;
 mod sled_reader;
 #[cfg(test)]
-mod tests;
+mod snapshot_tests;
+mod snapshots;
+#[cfg(test)]
+pub(crate) mod tests;
+mod view;
 
-pub use applier::{ShardHash, ShardState};
+pub use applier::{ShardHash, ShardPlace, ShardState};
 pub use files::{BootId, OpenError, Opened, ShardFiles};
-pub use sled_reader::SledReader;
+pub use sled_reader::{ShardReader, SledReader};
+pub use snapshots::{BuildError, BuildLimits};

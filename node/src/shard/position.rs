@@ -1,5 +1,6 @@
 use super::ShardHash;
 use crate::raft::LogPosition;
+use crate::snapshot::Header;
 use holdfast_core::codec::{CodecError, Format};
 use holdfast_core::keys;
 use holdfast_core::state::{Changes, StateHash};
@@ -18,6 +19,9 @@ pub(super) struct Applied {
     pub(super) hash: StateHash,
     /// How many replicated rows there are at this point.
     pub(super) rows: u64,
+    /// Bytes of all entries applied so far; the same on every replica.
+    #[serde(skip)]
+    pub(super) log_bytes: u64,
 }
 
 impl Applied {
@@ -28,13 +32,23 @@ impl Applied {
 
     pub(super) fn encode(&self) -> Result<Vec<u8>, CodecError> {
         let start = vec![Format::V1 as u8];
-        postcard::to_extend(self, start).map_err(|error| malformed(error.to_string()))
+        let mut bytes = postcard::to_extend(self, start).map_err(|error| malformed(error.to_string()))?;
+        // Behind the rest: rows written before it was counted end there.
+        bytes.extend_from_slice(&self.log_bytes.to_le_bytes());
+        Ok(bytes)
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         match bytes.split_first() {
             Some((format, body)) if *format == Format::V1 as u8 => {
-                postcard::from_bytes(body).map_err(|error| malformed(error.to_string()))
+                let (mut applied, rest): (Self, _) =
+                    postcard::take_from_bytes(body).map_err(|error| malformed(error.to_string()))?;
+                applied.log_bytes = match (rest.is_empty(), <[u8; 8]>::try_from(rest)) {
+                    (true, _) => 0,
+                    (false, Ok(bytes)) => u64::from_le_bytes(bytes),
+                    (false, Err(_)) => return Err(malformed("it is longer than it says".into())),
+                };
+                Ok(applied)
             }
             Some((format, _)) => Err(CodecError::UnknownFormat { what: "Applied", found: *format }),
             None => Err(CodecError::Empty { what: "Applied" }),
@@ -49,6 +63,18 @@ impl Applied {
                 (Some(_), None) => self.rows = self.rows.saturating_sub(1),
                 _ => {}
             }
+        }
+    }
+
+    /// The position of a state that was made from a snapshot file.
+    pub(super) fn of_snapshot(header: &Header) -> Self {
+        Self {
+            last: Some(header.position),
+            partial: None,
+            membership: header.membership.clone(),
+            hash: header.hash,
+            rows: header.rows,
+            log_bytes: header.log_bytes,
         }
     }
 
@@ -68,4 +94,21 @@ impl Applied {
 
 fn malformed(reason: String) -> CodecError {
     CodecError::Malformed { what: "Applied", reason }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn rows_from_before_the_log_was_counted_are_read() {
+        let last = LogPosition { term: 1, node: 2, index: 3 };
+        let applied = Applied { last: Some(last), rows: 9, log_bytes: 1 << 40, ..Applied::default() };
+        let bytes = applied.encode().unwrap();
+        assert_eq!(Applied::decode(&bytes).unwrap(), applied);
+        let before = &bytes[..bytes.len() - 8];
+        assert_eq!(Applied::decode(before).unwrap(), Applied { log_bytes: 0, ..applied });
+        assert!(Applied::decode(&bytes[..bytes.len() - 1]).is_err());
+    }
 }

@@ -1,3 +1,4 @@
+use super::ShardState;
 use holdfast_core::state::{Reader, Row, StateError};
 use std::ops::Bound;
 
@@ -29,6 +30,21 @@ impl Reader for SledReader<'_> {
             rows.push((key.to_vec(), value.to_vec()));
         }
         Ok(rows)
+    }
+}
+
+/// Reads of a shard's state: each of them of the database that is current then, so that a reader that
+/// goes on across the install of a snapshot file ends in the new state.
+#[derive(Clone, Copy)]
+pub struct ShardReader<'a>(pub(super) &'a ShardState);
+
+impl Reader for ShardReader<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+        SledReader(&self.0.db()).get(key)
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
+        SledReader(&self.0.db()).scan(prefix, after, limit)
     }
 }
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::{BootId, ShardState};
+use super::{BootId, ShardPlace, ShardState};
 use crate::index::Spaces;
 use crate::raft::{Applier, CommittedBody, CommittedEntry, EntryPayload, LogPosition};
 use bytes::Bytes;
@@ -14,19 +14,23 @@ use holdfast_core::state::Reader;
 use std::path::Path;
 use std::sync::Arc;
 
-fn boot(n: u32) -> BootId {
+pub(super) fn boot(n: u32) -> BootId {
     BootId(format!("boot-{n}"))
 }
 
-fn open(dir: &Path, boot: &BootId) -> ShardState {
-    ShardState::open(1, dir, boot, 8 << 20, Arc::new(Spaces::new(64 << 20))).unwrap()
+pub(super) fn place<'a>(dir: &'a Path, boot: &'a BootId) -> ShardPlace<'a> {
+    ShardPlace { cluster: "00ff", shards: 1, group: 1, dir, boot, cache_bytes: 8 << 20 }
 }
 
-fn space() -> SpaceKey {
+pub(super) fn open(dir: &Path, boot: &BootId) -> ShardState {
+    ShardState::open(place(dir, boot), Arc::new(Spaces::new(64 << 20))).unwrap()
+}
+
+pub(crate) fn space() -> SpaceKey {
     SpaceKey::user("acme", "ann").unwrap()
 }
 
-fn add(id: &str) -> Bytes {
+pub(crate) fn add(id: &str) -> Bytes {
     let item = NewMemory {
         id_chosen: true,
         content: format!("memory {id} 记忆"),
@@ -45,14 +49,14 @@ fn add(id: &str) -> Bytes {
     Command::Space(Box::new(command)).encode().unwrap().into()
 }
 
-fn entry(index: u64, commands: Vec<Bytes>) -> CommittedEntry {
+pub(super) fn entry(index: u64, commands: Vec<Bytes>) -> CommittedEntry {
     let position = LogPosition { term: 1, node: 1, index };
     let payload = EntryPayload { format: 1, stamp_us: 1_700_000_000_000_000 + index, commands };
     CommittedEntry { position, body: CommittedBody::Normal(payload) }
 }
 
 /// A log whose entries hold up to 100 commands, so that they are cut into several batches.
-fn log() -> Vec<CommittedEntry> {
+pub(super) fn log() -> Vec<CommittedEntry> {
     let blank = LogPosition { term: 1, node: 1, index: 0 };
     let mut log = vec![
         CommittedEntry { position: blank, body: CommittedBody::Membership(vec![1, 2, 3]) },
@@ -65,7 +69,7 @@ fn log() -> Vec<CommittedEntry> {
     log
 }
 
-fn memories(state: &ShardState) -> usize {
+pub(super) fn memories(state: &ShardState) -> usize {
     state.reader().scan(&keys::family_prefix(&space(), Family::Memory), None, usize::MAX).unwrap().len()
 }
 
@@ -203,7 +207,7 @@ fn a_damaged_current_file_is_an_error() {
     drop(open(dir.path(), &boot(1)));
     std::fs::write(dir.path().join("current.json"), b"{").unwrap();
     let spaces = Arc::new(Spaces::new(1 << 20));
-    let error = ShardState::open(1, dir.path(), &boot(1), 8 << 20, spaces).err().expect("must be refused");
+    let error = ShardState::open(place(dir.path(), &boot(1)), spaces).err().expect("must be refused");
     assert!(error.to_string().contains("current.json"), "{error}");
 }
 

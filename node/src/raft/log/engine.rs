@@ -1,5 +1,6 @@
 //! The node's one raft-engine, its log thread and its clean-up thread.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::ops::Deref;
@@ -12,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use raft_engine::{Config, Engine, LogBatch};
+use raft_engine::{Config, Engine, LogBatch, ReadableSize};
 use tokio::sync::{mpsc, oneshot};
 
 use super::files::{ObservedFiles, SYNC_BOUNDS_US, SyncProbe};
@@ -51,8 +52,6 @@ const WRITER: &str = "raft-log";
 const READER: &str = "raft-log-read";
 const CLEANER: &str = "raft-log-clean";
 
-/// How often files without live entries are looked for.
-const CLEAN_UP_EVERY: Duration = Duration::from_secs(10);
 /// How long `close` waits for reads that are under way.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
@@ -90,6 +89,26 @@ pub(crate) struct LogOptions {
     pub(crate) node: NodeId,
     /// This node's cluster.
     pub(crate) cluster: String,
+    /// Size of its files.
+    pub(crate) files: LogFiles,
+}
+
+/// When log files go. A file goes when no group needs an entry in it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFiles {
+    /// A file of this size is closed and another begun.
+    pub file_bytes: u64,
+    /// Files are removed once all of them together are larger.
+    pub keep_bytes: u64,
+    /// How often they are looked at.
+    pub look_every: Duration,
+}
+
+impl Default for LogFiles {
+    /// Files of 128 MiB, removed above 2 GiB, looked at every 10 s.
+    fn default() -> Self {
+        LogFiles { file_bytes: 128 << 20, keep_bytes: 2 << 30, look_every: Duration::from_secs(10) }
+    }
 }
 
 /// Whether the log has failed. Once set it stays set until the process opens the log again.
@@ -144,6 +163,7 @@ pub(crate) struct LogEngine {
     counters: Arc<WriterCounters>,
     threads: Mutex<Vec<(&'static str, JoinHandle<()>)>>,
     cleaner: Mutex<Option<(std_mpsc::Sender<()>, JoinHandle<()>)>>,
+    held_back: Arc<Mutex<BTreeSet<GroupId>>>,
 }
 
 impl LogEngine {
@@ -151,7 +171,7 @@ impl LogEngine {
     pub(crate) fn open(options: &LogOptions) -> Result<Arc<Self>, LogError> {
         create_dir_durably(&options.dir)?;
         let probe = Arc::new(SyncProbe::default());
-        let raw = Arc::new(open_raw(&options.dir, probe.clone())?);
+        let raw = Arc::new(open_raw(&options.dir, options.files, probe.clone())?);
         claim(&raw, options)?;
         let poison = Arc::new(Poison::default());
         let counters = Arc::new(WriterCounters::default());
@@ -161,7 +181,8 @@ impl LogEngine {
         let (reads, read_queue) = mpsc::channel(QUEUE_READS_MAX);
         let read_from = raw.clone();
         let reader = spawn(READER, move || reader::run(&read_from, read_queue))?;
-        let cleaner = spawn_cleaner(raw.clone(), poison.clone())?;
+        let held_back = Arc::default();
+        let cleaner = spawn_cleaner(raw.clone(), poison.clone(), options.files, Arc::clone(&held_back))?;
         Ok(Arc::new(LogEngine {
             raw: RwLock::new(Some(raw)),
             requests,
@@ -171,7 +192,13 @@ impl LogEngine {
             counters,
             threads: Mutex::new(vec![(WRITER, writer), (READER, reader)]),
             cleaner: Mutex::new(Some(cleaner)),
+            held_back,
         }))
+    }
+
+    /// The groups whose old entries hold back the removal of log files, since this was last asked.
+    pub(crate) fn take_held_back(&self) -> BTreeSet<GroupId> {
+        std::mem::take(&mut *self.held_back.lock())
     }
 
     /// Queues a change, waiting while the queue is full. `done` is called once, after the sync.
@@ -274,7 +301,7 @@ fn drop_engine(engine: RawEngine) -> Result<(), LogError> {
     catch_unwind(AssertUnwindSafe(|| drop(engine))).map_err(|panic| LogError::Io(panic_text(panic.as_ref())))
 }
 
-fn open_raw(dir: &Path, probe: Arc<SyncProbe>) -> Result<RawEngine, LogError> {
+fn open_raw(dir: &Path, files: LogFiles, probe: Arc<SyncProbe>) -> Result<RawEngine, LogError> {
     let Some(path) = dir.to_str() else {
         return Err(LogError::Io(format!("the path {} is not UTF-8", dir.display())));
     };
@@ -282,6 +309,8 @@ fn open_raw(dir: &Path, probe: Arc<SyncProbe>) -> Result<RawEngine, LogError> {
         dir: path.to_owned(),
         // Recycled files keep the bytes of deleted memories.
         enable_log_recycle: false,
+        target_file_size: ReadableSize(files.file_bytes),
+        purge_threshold: ReadableSize(files.keep_bytes.max(files.file_bytes)),
         ..Config::default()
     };
     let files = Arc::new(ObservedFiles::new(probe.clone()));
@@ -371,16 +400,20 @@ fn join(thread: JoinHandle<()>, name: &str) {
 fn spawn_cleaner(
     raw: Arc<RawEngine>,
     poison: Arc<Poison>,
+    files: LogFiles,
+    held_back: Arc<Mutex<BTreeSet<GroupId>>>,
 ) -> Result<(std_mpsc::Sender<()>, JoinHandle<()>), LogError> {
     let (stop, stopped) = std_mpsc::channel::<()>();
     let body = move || {
-        while stopped.recv_timeout(CLEAN_UP_EVERY) == Err(std_mpsc::RecvTimeoutError::Timeout) {
+        while stopped.recv_timeout(files.look_every) == Err(std_mpsc::RecvTimeoutError::Timeout) {
             if poison.check().is_err() {
                 return;
             }
             match catch_unwind(AssertUnwindSafe(|| raw.purge_expired_files())) {
-                Ok(Ok(groups)) if groups.is_empty() => {}
-                Ok(Ok(groups)) => tracing::warn!(?groups, "these groups hold back the removal of log files"),
+                Ok(Ok(regions)) => {
+                    let groups = regions.into_iter().filter_map(|region| GroupId::try_from(region).ok());
+                    held_back.lock().extend(groups);
+                }
                 Ok(Err(error)) => tracing::error!(%error, "old log files could not be removed"),
                 Err(panic) => poison.set(&panic_text(panic.as_ref())),
             }

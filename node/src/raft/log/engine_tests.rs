@@ -10,14 +10,14 @@ use protobuf::well_known_types::BytesValue;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-use super::engine::{LogEngine, LogOptions};
+use super::engine::{LogEngine, LogFiles, LogOptions};
 use super::writer::{Change, Done};
 use crate::raft::error::LogError;
 use crate::raft::record::{self, Record};
 use crate::raft::types::{LogPosition, RaftEntry};
 
 fn options(dir: &Path) -> LogOptions {
-    LogOptions { dir: dir.to_owned(), node: 3, cluster: "c".into() }
+    LogOptions { dir: dir.to_owned(), node: 3, cluster: "c".into(), files: LogFiles::default() }
 }
 
 fn append(range: std::ops::Range<u64>) -> Change {

@@ -8,8 +8,8 @@ mod store;
 mod tail;
 mod writer;
 
-pub use engine::LogStats;
 pub(crate) use engine::{LogEngine, LogOptions};
+pub use engine::{LogFiles, LogStats};
 pub use files::SYNC_BOUNDS_US;
 pub(crate) use store::{APPEND_ENTRIES_MAX, GroupLog};
 

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
+#[cfg(test)]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{
@@ -20,6 +22,7 @@ use crate::raft::record::{self, DecodeError, Record, VoteRecord};
 use crate::raft::types::{
     GroupId, LogPosition, RaftEntry, RaftLogId, RaftStorageError, RaftVote, TypeConfig,
 };
+use crate::snapshot::{SnapshotFiles, Step, crash_point};
 
 /// The most entries that one append message carries.
 pub(crate) const APPEND_ENTRIES_MAX: u64 = 64;
@@ -37,6 +40,10 @@ struct Inner {
     engine: Arc<LogEngine>,
     tail: Mutex<Tail>,
     committed: Mutex<Option<LogPosition>>,
+    /// What may be purged is what these hold; without them nothing may.
+    snapshots: Option<Arc<SnapshotFiles>>,
+    #[cfg(test)]
+    may_purge_anything: AtomicBool,
 }
 
 impl From<DecodeError> for LogError {
@@ -51,6 +58,7 @@ impl GroupLog {
         engine: Arc<LogEngine>,
         group: GroupId,
         cached_bytes_max: usize,
+        snapshots: Option<Arc<SnapshotFiles>>,
     ) -> Result<Self, LogError> {
         let raw = engine.raw()?;
         let region = region(group);
@@ -77,13 +85,50 @@ impl GroupLog {
             None
         };
         let tail = Tail::new(group, purged, last, cached_bytes_max);
-        let inner = Inner { group, engine, tail: Mutex::new(tail), committed: Mutex::new(committed) };
+        let inner = Inner {
+            group,
+            engine,
+            tail: Mutex::new(tail),
+            committed: Mutex::new(committed),
+            snapshots,
+            #[cfg(test)]
+            may_purge_anything: AtomicBool::default(),
+        };
         Ok(GroupLog(Arc::new(inner)))
     }
 
     #[cfg(test)]
     pub(crate) fn allow_any_start(&self) {
         self.0.tail.lock().allow_any_start();
+    }
+
+    /// For tests of the log alone, which have no states and so no snapshot files.
+    #[cfg(test)]
+    pub(crate) fn allow_any_purge(&self) {
+        self.0.may_purge_anything.store(true, Ordering::Relaxed);
+    }
+
+    /// The last purged position.
+    pub(crate) fn purged(&self) -> Option<LogPosition> {
+        self.0.tail.lock().purged()
+    }
+
+    /// Whether this replica has ever voted or heard of a leader: a log that was lost has not.
+    pub(crate) fn has_vote(&self) -> Result<bool, LogError> {
+        Ok(self.vote()?.is_some())
+    }
+
+    /// The last guard before entries go for good, whoever asked for it.
+    fn check_purge(&self, upto: u64) -> Result<(), LogError> {
+        #[cfg(test)]
+        if self.0.may_purge_anything.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let newest = self.0.snapshots.as_ref().and_then(|files| files.newest_index());
+        if newest.is_some_and(|newest| newest >= upto) {
+            return Ok(());
+        }
+        Err(LogError::NoSnapshot { group: self.0.group, upto, newest })
     }
 
     /// The position of the last entry, else of the last purged one.
@@ -181,10 +226,13 @@ impl GroupLog {
             if tail.purged().is_some_and(|purged| purged.index >= upto.index) {
                 return Ok(());
             }
+            self.check_purge(upto.index)?;
             let clear = tail.purge(upto);
             Change::Purge { first: upto.index + 1, clear, purged: encode_position(upto)? }
         };
-        self.0.engine.write(self.0.group, change).await
+        self.0.engine.write(self.0.group, change).await?;
+        crash_point(Step::Purged);
+        Ok(())
     }
 
     fn vote(&self) -> Result<Option<RaftVote>, LogError> {

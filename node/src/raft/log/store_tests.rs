@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Debug;
-use std::io::Cursor;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,23 +15,26 @@ use openraft::{
 };
 use tempfile::TempDir;
 
-use super::engine::{LogEngine, LogOptions};
+use super::engine::{LogEngine, LogFiles, LogOptions};
 use super::store::GroupLog;
 use crate::raft::types::{
     GroupId, LogPosition, NodeId, Outcomes, Proposal, RaftEntry, RaftLogId, RaftStorageError,
-    RaftStoredMembership, RaftVote, TypeConfig,
+    RaftStoredMembership, RaftVote, SnapshotData, TypeConfig,
 };
 
 /// A small cache, so that reads come from disk too.
 const CACHE_BYTES: usize = 300;
 
 fn open(dir: &Path) -> Arc<LogEngine> {
-    let options = LogOptions { dir: dir.to_owned(), node: 1, cluster: "测试".into() };
+    let options =
+        LogOptions { dir: dir.to_owned(), node: 1, cluster: "测试".into(), files: LogFiles::default() };
     LogEngine::open(&options).unwrap()
 }
 
 async fn group(engine: &Arc<LogEngine>, id: GroupId) -> GroupLog {
-    GroupLog::open(engine.clone(), id, CACHE_BYTES).await.unwrap()
+    let log = GroupLog::open(engine.clone(), id, CACHE_BYTES, None).await.unwrap();
+    log.allow_any_purge();
+    log
 }
 
 fn position(term: u64, index: u64) -> LogPosition {
@@ -279,7 +281,7 @@ struct Memory {
 impl MemoryState {
     fn current(&self) -> Option<Snapshot<TypeConfig>> {
         let meta = self.0.lock().unwrap().snapshot.clone()?;
-        Some(Snapshot { meta, snapshot: Box::new(Cursor::new(Vec::new())) })
+        Some(Snapshot { meta, snapshot: Box::default() })
     }
 }
 
@@ -325,14 +327,14 @@ impl RaftStateMachine<TypeConfig> for MemoryState {
         self.clone()
     }
 
-    async fn begin_receiving_snapshot(&mut self) -> Result<Box<Cursor<Vec<u8>>>, RaftStorageError> {
+    async fn begin_receiving_snapshot(&mut self) -> Result<Box<SnapshotData>, RaftStorageError> {
         Ok(Box::default())
     }
 
     async fn install_snapshot(
         &mut self,
         meta: &SnapshotMeta<NodeId, ()>,
-        _snapshot: Box<Cursor<Vec<u8>>>,
+        _snapshot: Box<SnapshotData>,
     ) -> Result<(), RaftStorageError> {
         let mut memory = self.0.lock().unwrap();
         memory.applied = meta.last_log_id;

@@ -1,0 +1,5 @@
+//! Real replicas with real logs and states: files between them, and crashes at every step.
+
+mod crashes;
+mod harness;
+mod transfers;
