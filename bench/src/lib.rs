@@ -4,6 +4,7 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+pub mod baseline;
 pub mod client;
 pub mod dev_server;
 #[cfg(test)]
@@ -22,6 +23,8 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
+    /// Compare with a flat store on a generated workload, beside the published figures
+    Baseline(baseline::BaselineArgs),
     /// Put a running server under load
     Load(load::LoadArgs),
     /// Measure evidence recall on a LoCoMo file
@@ -36,6 +39,7 @@ enum BenchCommand {
 /// What the benchmark reports; a [`client::ClientError`] in the chain tells the exit code.
 pub async fn run(args: BenchArgs) -> Result<()> {
     match args.command {
+        BenchCommand::Baseline(args) => baseline::run(&args).await,
         BenchCommand::Load(args) => load::run_command(&args).await,
         BenchCommand::Locomo(args) => locomo::run(&args).await,
         BenchCommand::LocomoQuestions(args) => args.run(),

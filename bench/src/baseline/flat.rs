@@ -1,0 +1,119 @@
+//! The flat arm: every turn is kept, the whole history is the prompt, and what a question finds in
+//! it is the plain cosine's top k.
+//!
+//! It runs inside this program: turns and vectors lie in memory in f32, a question is embedded and
+//! compared with every vector. There is no network, no disk and no replica, so its time is a lower
+//! bound of what a flat *system* takes; it is printed as measured.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use holdfast_models::Embedder;
+
+use super::score::{Tally, judge, leaks};
+use super::tokens::{Candidate, Counter, assemble, history, turn_line};
+use super::workload::{Dialogue, Labels, Turn, Workload};
+
+/// What the flat arm did.
+#[derive(Debug, Clone, Default)]
+pub struct FlatRun {
+    /// The published comparison.
+    pub tally: Tally,
+    /// Seconds to embed and keep all turns.
+    pub ingest_s: f64,
+    /// For reference: the plain cosine's best turns within each budget, instead of the history.
+    pub within_budget: Vec<(usize, Tally)>,
+}
+
+/// Runs the arm over the whole workload. Computes on the calling thread.
+///
+/// # Errors
+/// A text cannot be embedded.
+pub fn run(workload: &Workload, embedder: &dyn Embedder, k: usize, budgets: &[usize]) -> Result<FlatRun> {
+    let mut run = FlatRun {
+        within_budget: budgets.iter().map(|budget| (*budget, Tally::default())).collect(),
+        ..FlatRun::default()
+    };
+    let counter = Counter::new();
+    for (dialogue, labels) in workload.dialogues.iter().zip(&workload.labels) {
+        let mut store = Store { embedder, turns: Vec::new(), vectors: Vec::new() };
+        for (number, session) in dialogue.sessions.iter().enumerate() {
+            let questions = !session.questions.is_empty();
+            let prompt = if questions { counter.count(&history(dialogue, number)) } else { 0 };
+            for place in 0..session.questions.len() {
+                run.ask(&store, dialogue, labels, (number, place), prompt, k)?;
+            }
+            let started = Instant::now();
+            store.keep(&session.turns)?;
+            run.ingest_s += started.elapsed().as_secs_f64();
+        }
+    }
+    Ok(run)
+}
+
+impl FlatRun {
+    fn ask(
+        &mut self,
+        store: &Store<'_>,
+        dialogue: &Dialogue,
+        labels: &Labels,
+        (number, place): (usize, usize),
+        prompt: usize,
+        k: usize,
+    ) -> Result<()> {
+        let session = &dialogue.sessions[number];
+        let gold = &labels.gold[number][place];
+        let started = Instant::now();
+        let ranked = store.rank(&session.questions[place].text)?;
+        let found = &ranked[..k.min(ranked.len())];
+        self.tally.took(started.elapsed().as_secs_f64() * 1e3);
+        let counts = judge(labels, gold, found.iter().map(|turn| turn.id.as_str()));
+        self.tally.leaks += leaks(dialogue, found.iter().map(|turn| (turn.id.as_str(), turn.text.as_str())));
+        self.tally.add(counts, session.language, gold.scope, prompt);
+
+        let candidates: Vec<Candidate> = ranked
+            .iter()
+            .map(|turn| Candidate { id: turn.id.clone(), time: turn.time.clone(), line: turn_line(turn) })
+            .collect();
+        for (budget, tally) in &mut self.within_budget {
+            let context = assemble(Counter::new(), &candidates, *budget);
+            let counts = judge(labels, gold, context.ids.iter().map(String::as_str));
+            tally.add(counts, session.language, gold.scope, context.tokens);
+        }
+        Ok(())
+    }
+}
+
+/// One user's turns and their vectors.
+struct Store<'a> {
+    embedder: &'a dyn Embedder,
+    turns: Vec<&'a Turn>,
+    vectors: Vec<Vec<f32>>,
+}
+
+impl<'a> Store<'a> {
+    fn keep(&mut self, turns: &'a [Turn]) -> Result<()> {
+        let texts: Vec<&str> = turns.iter().map(|turn| turn.text.as_str()).collect();
+        self.vectors.extend(self.embedder.embed(&texts).context("embedding a session")?);
+        self.turns.extend(turns);
+        Ok(())
+    }
+
+    /// All turns, nearest first; equal ones in the order in which they were said.
+    fn rank(&self, question: &str) -> Result<Vec<&'a Turn>> {
+        let question = self.embedder.embed(&[question]).context("embedding a question")?;
+        let mut scored: Vec<(f32, &'a Turn)> = self
+            .vectors
+            .iter()
+            .map(|vector| cosine(&question[0], vector))
+            .zip(self.turns.iter().copied())
+            .collect();
+        scored.sort_by(|one, other| other.0.total_cmp(&one.0));
+        Ok(scored.into_iter().map(|(_, turn)| turn).collect())
+    }
+}
+
+/// Of unit vectors: their inner product.
+fn cosine(one: &[f32], other: &[f32]) -> f32 {
+    one.iter().zip(other).map(|(one, other)| one * other).sum()
+}

@@ -1,0 +1,387 @@
+//! The table for people and the Markdown report.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::params::{PUBLISHED_FLAT, PUBLISHED_TARGET, Published, Scale};
+use super::plot;
+use super::result::{Arm, Earlier, Outcome, Point, Setup};
+use super::texts::Phrasings;
+
+/// The comparison as a table for the terminal.
+pub fn table(outcome: &Outcome) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN);
+    table.set_header(HEADER);
+    for row in rows(outcome) {
+        table.add_row(row);
+    }
+    for column in 1..HEADER.len() {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let setup = &outcome.setup;
+    format!(
+        "seed {}, {} phrasings, {} users, {} turns, workload {}\n{table}\n",
+        setup.seed,
+        setup.phrasings.name(),
+        setup.users,
+        setup.turns,
+        &setup.workload_sha256[..12],
+    )
+}
+
+/// Writes the report and its plot.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(outcome: &Outcome, earlier: &[Earlier], path: &Path) -> Result<()> {
+    let picture = path.with_extension("svg");
+    plot::draw(outcome, &picture)?;
+    let name = picture.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let text = markdown(outcome, earlier, &name);
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+const HEADER: [&str; 5] =
+    ["", "flat, published", "flat, measured", "holdfast, measured", "target, published"];
+
+fn rows(outcome: &Outcome) -> Vec<[String; 5]> {
+    let flat = &outcome.flat;
+    let row = |name: &str, published: String, of: &dyn Fn(&Arm) -> String, target: String| {
+        let holdfast = outcome.holdfast.as_ref().map_or_else(|| "-".to_owned(), of);
+        [name.to_owned(), published, of(flat), holdfast, target]
+    };
+    let none = || "-".to_owned();
+    let figures = |of: &dyn Fn(&Published) -> String| (of(&PUBLISHED_FLAT), of(&PUBLISHED_TARGET));
+    let tokens = figures(&|row| whole(row.tokens_per_session));
+    let recall = figures(&|row| percent(row.key_recall));
+    let stale = figures(&|row| percent(row.stale_contamination));
+    let p99 = figures(&|row| whole(row.context_p99_ms));
+    vec![
+        row("tokens per session", tokens.0, &|arm| whole(arm.tokens_per_session), tokens.1),
+        row("key recall, %", recall.0, &|arm| percent(arm.key_recall), recall.1),
+        row("stale contamination, %", stale.0, &|arm| percent(arm.stale_contamination), stale.1),
+        row("context P50, ms", none(), &|arm| format!("{:.1}", arm.context_p50_ms), none()),
+        row("context P99, ms", p99.0, &|arm| format!("{:.1}", arm.context_p99_ms), p99.1),
+        row("ingest of all turns, s", none(), &|arm| format!("{:.1}", arm.ingest_s), none()),
+        row("questions", none(), &|arm| arm.questions.to_string(), none()),
+        row("leaks from other users", none(), &|arm| arm.leaks.to_string(), "0".to_owned()),
+    ]
+}
+
+fn whole(number: f64) -> String {
+    format!("{number:.0}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}", 100.0 * share)
+}
+
+fn markdown(outcome: &Outcome, earlier: &[Earlier], picture: &str) -> String {
+    let mut text = String::from(
+        "# The baseline comparison\n\n\
+         `holdfast bench baseline` writes this page; do not edit it. It compares a flat store with \
+         holdfast on one generated workload and sets both beside the published figures that this \
+         project started from.\n\n",
+    );
+    text += &md_table(&HEADER, &rows(outcome));
+    text += &standing(outcome);
+    text += &curves(outcome, picture);
+    text += &other_seeds(outcome, earlier);
+    text += &groups(outcome);
+    text += MEASURED;
+    text += &workload(&outcome.setup);
+    text += &made_by(&outcome.setup);
+    text
+}
+
+fn md_table<const N: usize>(header: &[&str; N], rows: &[[String; N]]) -> String {
+    let mut text = format!("| {} |\n|", header.join(" | "));
+    for column in 0..N {
+        text += if column == 0 { " --- |" } else { " ---: |" };
+    }
+    text.push('\n');
+    for row in rows {
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+    text
+}
+
+/// What holdfast wins and what it does not, from the figures alone.
+fn standing(outcome: &Outcome) -> String {
+    let Some(arm) = &outcome.holdfast else { return String::new() };
+    let flat = &outcome.flat;
+    let less = |name: &str, measured: f64, target: f64, flat: f64, show: fn(f64) -> String| {
+        Standing { name: name.to_owned(), measured, target, flat, more_is_better: false, show }.line()
+    };
+    let recall = Standing {
+        name: "Key recall, %".to_owned(),
+        measured: arm.key_recall,
+        target: PUBLISHED_TARGET.key_recall,
+        flat: flat.key_recall,
+        more_is_better: true,
+        show: percent,
+    };
+    let lines = [
+        less(
+            "Tokens per session",
+            arm.tokens_per_session,
+            PUBLISHED_TARGET.tokens_per_session,
+            flat.tokens_per_session,
+            whole,
+        ),
+        recall.line(),
+        less(
+            "Stale contamination, %",
+            arm.stale_contamination,
+            PUBLISHED_TARGET.stale_contamination,
+            flat.stale_contamination,
+            percent,
+        ),
+        less(
+            "Context P99, ms",
+            arm.context_p99_ms,
+            PUBLISHED_TARGET.context_p99_ms,
+            flat.context_p99_ms,
+            |ms| format!("{ms:.1}"),
+        ),
+    ];
+    format!("\n## What holdfast wins, and what it does not win yet\n\n{}\n{STANDING}", lines.concat())
+}
+
+struct Standing {
+    name: String,
+    measured: f64,
+    target: f64,
+    flat: f64,
+    more_is_better: bool,
+    show: fn(f64) -> String,
+}
+
+impl Standing {
+    fn line(&self) -> String {
+        let better =
+            |than: f64| if self.more_is_better { self.measured >= than } else { self.measured <= than };
+        let target = if better(self.target) { "reaches" } else { "**does not reach**" };
+        let flat = if better(self.flat) { "is better than" } else { "**is worse than**" };
+        let show = self.show;
+        format!(
+            "- {}: holdfast ({}) {target} the published target ({}) and {flat} the flat arm measured here ({}).\n",
+            self.name,
+            show(self.measured),
+            show(self.target),
+            show(self.flat),
+        )
+    }
+}
+
+const STANDING: &str = "\
+Holdfast does not yet extract facts, nor notice that a statement replaces an earlier one, nor that an exception is over: \
+a superseded statement is a memory like any other and enters a context as easily as the one that replaced it. So stale \
+contamination can only be as good as ranking makes it. The flat arm's times are those of a loop over \
+vectors inside the measuring program, without network, replication or disk: holdfast, a cluster behind HTTP, cannot be \
+faster than that on the same machine. The published 380 ms were those of a system.\n";
+
+fn curves(outcome: &Outcome, picture: &str) -> String {
+    let mut text =
+        format!("\n## Over budgets\n\n![Key recall and stale contamination over tokens]({picture})\n\n");
+    let point = |point: &Point| {
+        [whole(point.tokens_per_session), percent(point.key_recall), percent(point.stale_contamination)]
+    };
+    let rows: Vec<[String; 7]> = outcome
+        .curves
+        .holdfast
+        .iter()
+        .zip(&outcome.curves.plain_cosine)
+        .map(|(own, plain)| {
+            let ([a, b, c], [d, e, f]) = (point(own), point(plain));
+            [own.budget_tokens.to_string(), a, b, c, d, e, f]
+        })
+        .collect();
+    let header = [
+        "budget",
+        "holdfast: tokens",
+        "key recall, %",
+        "stale, %",
+        "plain cosine: tokens",
+        "key recall, %",
+        "stale, %",
+    ];
+    text += &md_table(&header, &rows);
+    text += "\nThe plain cosine is a reference, not an arm of the published comparison: the same turns, ranked by the cosine \
+             alone and filled into the same budgets. What holdfast has over it is due to its ranking and to asking for the \
+             user's own turns.\n";
+    text
+}
+
+fn other_seeds(outcome: &Outcome, earlier: &[Earlier]) -> String {
+    let Some(holdfast) = outcome.holdfast.as_ref().filter(|_| !earlier.is_empty()) else {
+        return String::new();
+    };
+    let setup = &outcome.setup;
+    let row = |seed: u64, phrasings: Phrasings, users: usize, flat: &Arm, own: &Arm| {
+        let pair = |of: &dyn Fn(&Arm) -> String| format!("{} / {}", of(flat), of(own));
+        [
+            format!("{seed}, {}, {users}", phrasings.name()),
+            pair(&|arm| whole(arm.tokens_per_session)),
+            pair(&|arm| percent(arm.key_recall)),
+            pair(&|arm| percent(arm.stale_contamination)),
+            pair(&|arm| format!("{:.1}", arm.context_p99_ms)),
+            pair(&|arm| arm.leaks.to_string()),
+        ]
+    };
+    let mut rows = vec![row(setup.seed, setup.phrasings, setup.users, &outcome.flat, holdfast)];
+    rows.extend(earlier.iter().map(|run| row(run.seed, run.phrasings, run.users, &run.flat, &run.holdfast)));
+    let header = [
+        "seed, phrasings, users",
+        "tokens, flat / holdfast",
+        "key recall, %",
+        "stale contamination, %",
+        "context P99, ms",
+        "leaks",
+    ];
+    format!("\n## Other seeds\n\n{}", md_table(&header, &rows))
+}
+
+fn groups(outcome: &Outcome) -> String {
+    let Some(holdfast) = &outcome.holdfast else { return String::new() };
+    let rows: Vec<[String; 6]> = outcome
+        .flat
+        .groups
+        .iter()
+        .filter_map(|(name, flat)| Some((name, flat, holdfast.groups.get(name)?)))
+        .map(|(name, flat, own)| {
+            [
+                name.replace('_', " "),
+                flat.questions.to_string(),
+                percent(flat.key_recall),
+                percent(own.key_recall),
+                percent(flat.stale_contamination),
+                percent(own.stale_contamination),
+            ]
+        })
+        .collect();
+    let header = [
+        "questions about / in",
+        "questions",
+        "key recall, %: flat",
+        "holdfast",
+        "stale, %: flat",
+        "holdfast",
+    ];
+    format!("\n## By language and kind of question\n\n{}", md_table(&header, &rows))
+}
+
+const MEASURED: &str = "
+## What is measured
+
+A user has several sessions over weeks. Each later session opens with one of several questions (\"what must I respect when
+I book a trip?\"); each question stands for one way in which the session may open, and is answered with one context for the
+prompt. A *key memory* is a hard constraint or a preference that the user stated, or an exception from one.
+
+- **Tokens per session**: tokens of that context, averaged over all questions. Flat: the whole history, in the same
+  format. Counted by tiktoken's `o200k_base`.
+- **Key recall**: of the key memories that are true at that time and that the question is about, the share that the context
+  holds. Flat: that the plain cosine's k nearest turns hold.
+- **Stale contamination**: of all key memories in the context, whether asked for or not, the share that is superseded,
+  corrected, or an exception that is over. A statement and its repetition count once.
+- **Context P50 and P99**: from the question to the finished context. Flat: embedding the question and comparing it with
+  every vector, in f32 and in this program. Holdfast: one recall through the router's REST, and the assembly of the
+  context in the client, until the server has a call that does both. One request at a time, so it is the time
+  of an unloaded system, the first recall of a session after its writes included.
+- **Ingest**: until every turn is embedded and kept; for holdfast, acknowledged by a majority of three nodes.
+- **Leaks**: memories in answers that are not the asking user's own. Users come in pairs of look-alikes: the same
+  sessions, the same topics and phrasings, other values.
+
+The holdfast arm writes every turn at the end of its session, with role, session and time, and nothing else: no labels, no
+importance. It asks with the profile named below, for turns of role `user`, with the session's start as the time of the question, and
+fills the budget with whole turns, best first.
+";
+
+fn workload(setup: &Setup) -> String {
+    let parameters = &setup.parameters;
+    let mut text = format!(
+        "\n## The workload\n\n\
+         {} users with {} sessions each, {} to {} days apart: {} turns. Of five pairs of look-alikes two speak English, two \
+         Chinese, and one changes language from session to session. What a user states (with the chance per later \
+         session): hard constraints and preferences on {} topics, changes of mind ({}, a quarter of them back to \
+         what held before), exceptions for a day or some days ({}), corrections of what was just said ({} of the \
+         statements), repetitions ({}). {} of the statements stand inside a message about something else. Around them, per \
+         session: {} exchanges on the same topics that say nothing about the user, {} of small talk, {} lookups with tool \
+         output.\n\n",
+        setup.users,
+        parameters.sessions,
+        parameters.gap_days.0,
+        parameters.gap_days.1,
+        setup.turns,
+        parameters.slots,
+        parameters.change,
+        parameters.exception,
+        parameters.correction,
+        parameters.restate,
+        parameters.buried,
+        parameters.asides,
+        parameters.small_talk,
+        parameters.lookups,
+    );
+    let _ = writeln!(
+        text,
+        "Phrasings come in two sets that share none: `train`, which rules of the system may be written against, and `held-out`, \
+         which none ever is. This page is of `{}`; the default is `held-out`, so that a figure that is published without \
+         thinking is of phrasings that nothing was fitted to. Gold labels exist before the words: the generator plans what \
+         is true when, then says it.\n\n\
+         ## How the parameters were fixed\n\n\
+         Before the holdfast arm first ran, by the flat arm alone (`--flat-only`) on the seeds 1, 2 and 3 with both sets of \
+         phrasings: the exchanges per session until the history had about 8,420 tokens, then k (now {}) until about 62.4% of \
+         the key memories were found, then the rates of changes, exceptions and corrections until about 28.6% of the key \
+         memories found were stale. A test holds the flat arm within 15% of the three on other seeds. The seeds on this \
+         page were used for neither.",
+        setup.phrasings.name(),
+        parameters.flat_k,
+    );
+    text
+}
+
+fn made_by(setup: &Setup) -> String {
+    let machine = &setup.machine;
+    let mut command = format!("holdfast bench baseline --seed {}", setup.seed);
+    if setup.phrasings != Phrasings::HeldOut {
+        let _ = write!(command, " --phrasings {}", setup.phrasings.name());
+    }
+    if setup.scale == Scale::Short {
+        command += " --scale short";
+    }
+    if setup.users != setup.scale.users() {
+        let _ = write!(command, " --users {}", setup.users);
+    }
+    let _ = write!(command, " --budget {} --profile {}", setup.budget_tokens, setup.profile);
+    let memory = machine.memory_bytes.map_or_else(String::new, |bytes| {
+        format!(", {:.0} GiB of memory", bytes as f64 / f64::from(1u32 << 30))
+    });
+    let build = if machine.debug_build {
+        "the development profile (scoring and embedding optimised fully, the rest lightly)"
+    } else {
+        "the release profile"
+    };
+    let cluster = if setup.own_cluster {
+        "three nodes and a router in one process (`holdfast dev --ephemeral`), on the same machine as the measuring program"
+    } else {
+        "a running server that was named on the command line"
+    };
+    format!(
+        "\n## Made by\n\n```sh\n{command} --report docs/baseline.md\n```\n\n\
+         Holdfast {}, built in {build}; the cluster: {cluster}. Machine: {} cores shared with other work ({}){memory}. \
+         Embedder of both arms: {}. Workload: SHA-256 `{}`.\n",
+        setup.version,
+        machine.cores,
+        machine.processor.as_deref().unwrap_or("unknown processor"),
+        setup.embedder,
+        setup.workload_sha256,
+    )
+}
