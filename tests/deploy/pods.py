@@ -34,10 +34,13 @@ def sh(*command: str) -> None:
         raise RuntimeError(f"{shlex.join(command)}: {done.stderr.strip()}")
 
 
-def wait_for(what: str, condition: Callable[[], object], seconds: float = 90) -> None:
-    """Waits until the condition holds; its last exception says why it did not."""
+def wait_for(what: str, condition: Callable[[], object], seconds: float = 90, of: "Pod | None" = None) -> None:
+    """Waits until the condition holds; its last exception says why it did not. In vain if the pod
+    that it is about has ended."""
     end = time.monotonic() + seconds
     while True:
+        if of is not None and not of.running():
+            raise AssertionError(f"{of.name} has ended before this was so: {what}")
         error: Exception | None = None
         try:
             if condition():

@@ -30,7 +30,7 @@ def before_the_founding(cluster: Cluster) -> None:
     for pod in nodes + cluster.component("router"):
         pod.start()
     for node in nodes:
-        wait_for(f"{node.name} starts", lambda node=node: node.probe("startup") == 200)
+        wait_for(f"{node.name} starts", lambda node=node: node.probe("startup") == 200, of=node)
     seen = [(node.probe("liveness"), node.probe("readiness")) for node in nodes]
     holds("a node that waits for the founding is alive and not ready", seen == [(200, 503)] * len(nodes), seen)
 
@@ -45,7 +45,7 @@ def founding(cluster: Cluster) -> None:
 
 def wait_until_ready(cluster: Cluster) -> None:
     for pod in cluster.component("node") + cluster.component("router"):
-        wait_for(f"{pod.name} is ready", lambda pod=pod: pod.probe("readiness") == 200)
+        wait_for(f"{pod.name} is ready", lambda pod=pod: pod.probe("readiness") == 200, of=pod)
 
 
 def helm_test(cluster: Cluster) -> None:
