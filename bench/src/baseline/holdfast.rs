@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
 use super::score::{Tally, judge, leaks};
-use super::tokens::{Candidate, Context, Counter, assemble, line};
+use super::tokens::{Candidate, Context, Counter, assemble};
 use super::workload::{Dialogue, Role, Session, Workload};
 use crate::client::{AddRequest, AddStatus, Client, NewMemory, RecallHit, RecallRequest, Situation};
 use crate::import::BATCH_MAX;
@@ -181,7 +181,7 @@ impl<'a> Agent<'a> {
                 let memory = &hit.memory;
                 let time = memory.event_time.clone().unwrap_or_default();
                 let role = memory.role.as_deref().unwrap_or_default();
-                Candidate { id: memory.id.clone(), line: line(&time, role, &memory.content), time }
+                Candidate::new(self.counter, &memory.id, &time, role, &memory.content)
             })
             .collect();
         assemble(self.counter, &candidates, budget)

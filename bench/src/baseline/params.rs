@@ -35,6 +35,9 @@ pub const PUBLISHED_TARGET: Published = Published {
 /// How far the flat arm may be from the published baseline, as a fraction of it.
 pub const TOLERANCE: f64 = 0.15;
 
+/// Seeds that the parameters were fixed or tested on: figures of these are not published.
+pub const USED_SEEDS: std::ops::RangeInclusive<u64> = 1..=6;
+
 /// How much work a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -50,7 +53,7 @@ impl Scale {
     pub fn users(self) -> usize {
         match self {
             Self::Short => 4,
-            Self::Full => 40,
+            Self::Full => 24,
         }
     }
 }

@@ -14,7 +14,8 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64
 
 const SIZE: (u32, u32) = (1000, 500);
 const HOLDFAST: RGBColor = RGBColor(0, 90, 181);
-const COSINE: RGBColor = RGBColor(130, 130, 130);
+const COSINE: RGBColor = RGBColor(150, 150, 150);
+const COSINE_OF_USER: RGBColor = RGBColor(230, 140, 20);
 const FLAT: RGBColor = RGBColor(30, 30, 30);
 const PUBLISHED: RGBColor = RGBColor(220, 50, 32);
 
@@ -81,8 +82,12 @@ impl Panel {
             .axis_desc_style(("sans-serif", 15))
             .light_line_style(WHITE)
             .draw()?;
-        for (curve, colour) in [(&outcome.curves.plain_cosine, COSINE), (&outcome.curves.holdfast, HOLDFAST)]
-        {
+        let curves = &outcome.curves;
+        for (curve, colour) in [
+            (&curves.plain_cosine, COSINE),
+            (&curves.plain_cosine_users_turns, COSINE_OF_USER),
+            (&curves.holdfast, HOLDFAST),
+        ] {
             let points: Vec<(f64, f64)> = curve
                 .iter()
                 .map(|point| (point.tokens_per_session, 100.0 * (self.of_point)(point)))
@@ -104,7 +109,8 @@ fn draw_legend(area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
     let text = |words: &'static str, x: i32, y: i32| Text::new(words, (x, y), ("sans-serif", 15));
     for (words, colour, x) in [
         ("holdfast, budgets 500 to 4,000", HOLDFAST, 60),
-        ("plain cosine filled to the same budgets (reference)", COSINE, 360),
+        ("plain cosine, user's turns (reference)", COSINE_OF_USER, 350),
+        ("plain cosine, all turns (reference)", COSINE, 680),
     ] {
         area.draw(&PathElement::new(vec![(x, 18), (x + 26, 18)], colour.stroke_width(2)))?;
         area.draw(&Circle::new((x + 13, 18), 3, colour.filled()))?;
@@ -112,9 +118,9 @@ fn draw_legend(area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
     }
     area.draw(&Circle::new((73, 46), 5, FLAT.filled()))?;
     area.draw(&text("flat, measured", 94, 38))?;
-    area.draw(&Cross::new((373, 46), 6, PUBLISHED.stroke_width(2)))?;
-    area.draw(&text("flat, published", 394, 38))?;
-    area.draw(&TriangleMarker::new((573, 46), 7, PUBLISHED.filled()))?;
-    area.draw(&text("target, published", 594, 38))?;
+    area.draw(&Cross::new((363, 46), 6, PUBLISHED.stroke_width(2)))?;
+    area.draw(&text("flat, published", 384, 38))?;
+    area.draw(&TriangleMarker::new((693, 46), 7, PUBLISHED.filled()))?;
+    area.draw(&text("target, published", 714, 38))?;
     Ok(())
 }

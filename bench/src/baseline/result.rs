@@ -99,6 +99,8 @@ pub struct Curves {
     pub holdfast: Vec<Point>,
     /// For reference: the turns that the plain cosine ranks first, in the same budgets.
     pub plain_cosine: Vec<Point>,
+    /// The same of the user's own turns alone, which is what the holdfast arm asks for.
+    pub plain_cosine_users_turns: Vec<Point>,
 }
 
 /// Both published rows.
@@ -170,6 +172,7 @@ impl Outcome {
             curves: Curves {
                 holdfast: holdfast.map(|run| curve(&run.within_budget)).unwrap_or_default(),
                 plain_cosine: curve(&flat.within_budget),
+                plain_cosine_users_turns: curve(&flat.users_turns_within_budget),
             },
             published: PublishedRows { flat: PUBLISHED_FLAT, target: PUBLISHED_TARGET },
         }

@@ -41,11 +41,11 @@ pub struct BaselineArgs {
     /// Number of users, instead of the scale's
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     users: Option<u16>,
-    /// Most tokens of a context of the holdfast arm
-    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    /// Most tokens of a context of the holdfast arm; the default is the published mean
+    #[arg(long, default_value_t = 2_130, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     budget: u32,
-    /// Scoring profile of the holdfast arm
-    #[arg(long, default_value = "relevance")]
+    /// Scoring profile of the holdfast arm; the default is the system's own
+    #[arg(long, default_value = "ebbinghaus")]
     profile: String,
     /// Write the result as JSON to this file
     #[arg(long, value_name = "FILE")]

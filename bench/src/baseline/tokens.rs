@@ -41,21 +41,16 @@ impl Default for Counter {
 }
 
 /// A turn as both arms show it in a prompt.
-pub fn line(time: &str, role: &str, text: &str) -> String {
+fn line(time: &str, role: &str, text: &str) -> String {
     let day = time.get(..10).unwrap_or(time);
     format!("[{day}] {role}: {text}\n")
-}
-
-/// The line of a turn of the workload.
-pub fn turn_line(turn: &Turn) -> String {
-    line(&turn.time, turn.role.name(), &turn.text)
 }
 
 /// The whole history before session `session`, as the flat arm puts it into the prompt.
 pub fn history(dialogue: &Dialogue, session: usize) -> String {
     let mut text = String::from(HEAD);
     for turn in dialogue.sessions.iter().take(session).flat_map(|session| &session.turns) {
-        text += &turn_line(turn);
+        text += &line(&turn.time, turn.role.name(), &turn.text);
     }
     text
 }
@@ -68,7 +63,22 @@ pub struct Candidate {
     /// When it was said, RFC 3339 in UTC: contexts are in this order.
     pub time: String,
     /// As shown.
-    pub line: String,
+    line: String,
+    /// Tokens of the line.
+    tokens: usize,
+}
+
+impl Candidate {
+    /// A memory as it would be shown.
+    pub fn new(counter: Counter, id: &str, time: &str, role: &str, text: &str) -> Self {
+        let line = line(time, role, text);
+        Self { id: id.to_owned(), time: time.to_owned(), tokens: counter.count(&line), line }
+    }
+
+    /// A turn of the workload.
+    pub fn of(counter: Counter, turn: &Turn) -> Self {
+        Self::new(counter, &turn.id, &turn.time, turn.role.name(), &turn.text)
+    }
 }
 
 /// What goes into the prompt.
@@ -84,16 +94,19 @@ pub struct Context {
 
 /// Takes candidates, best first, while they fit into `budget` tokens; then puts them in time order.
 /// What does not fit is left out whole, and shorter ones behind it may still enter.
-pub fn assemble(counter: Counter, ranked: &[Candidate], budget: usize) -> Context {
+pub fn assemble<'a>(
+    counter: Counter,
+    ranked: impl IntoIterator<Item = &'a Candidate>,
+    budget: usize,
+) -> Context {
     let mut taken: Vec<&Candidate> = Vec::new();
     let mut sum = counter.count(HEAD);
     if sum > budget {
         return Context::default();
     }
     for candidate in ranked {
-        let tokens = counter.count(&candidate.line);
-        if sum + tokens <= budget {
-            sum += tokens;
+        if sum + candidate.tokens <= budget {
+            sum += candidate.tokens;
             taken.push(candidate);
         }
     }
@@ -125,7 +138,7 @@ mod tests {
 
     fn candidate(number: usize, text: &str) -> Candidate {
         let time = format!("2026-01-{:02}T00:00:00Z", 28 - number);
-        Candidate { id: number.to_string(), line: line(&time, "user", text), time }
+        Candidate::new(Counter::new(), &number.to_string(), &time, "user", text)
     }
 
     #[test]
