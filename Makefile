@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 BIN := target/debug/holdfast
 
-.PHONY: help setup build run demo test lint fmt bench
+.PHONY: help setup build run demo test lint fmt bench docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1|/' | column -t -s '|'
@@ -35,6 +35,10 @@ fmt: ## Fix formatting
 test: setup lint ## Run every test
 	scripts/test.sh
 
-bench: setup ## Build for release and put a cluster on loopback under load
+bench: setup ## Build for release, measure the parts, and put a cluster on loopback under load
+	$(CARGO) bench --locked --package holdfast-bench --bench micro
 	$(CARGO) build --locked --release --package holdfast
 	scripts/bench.sh target/release/holdfast
+
+docs: ## Build the guide into target/book
+	scripts/docs.sh

@@ -1,11 +1,13 @@
-//! The state machine, one command at a time, on a map in memory that holds a thousand memories.
+//! The state machine, one command at a time, on a map in memory that holds a thousand memories, or
+//! a thousand keys.
 
 use crate::data;
 use criterion::{BatchSize, Criterion};
+use holdfast_core::access::{ApiKeyRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::command::{
-    Add, Command, FeedbackItem, Idempotency, NewMemory, Origin, SWEEP_ROWS_MAX, SpaceCommand, Update,
-    Verdict, Write,
+    Add, Command, FeedbackItem, Idempotency, MetaCommand, NewMemory, Origin, SWEEP_ROWS_MAX, SpaceCommand,
+    Update, Verdict, Write,
 };
 use holdfast_core::keys::text_hash;
 use holdfast_core::memory::ModelTag;
@@ -13,9 +15,53 @@ use holdfast_core::outcome::Outcome;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{BTreeState, Overlay};
 use holdfast_core::text::normalize;
+use std::collections::BTreeSet;
 use std::hint::black_box;
 
 const MEMORIES: usize = 1_000;
+const KEYS: usize = 1_000;
+/// One memory in so many expires, an hour from now.
+const EXPIRING: usize = 10;
+const HOUR_US: i64 = 3_600_000_000;
+
+/// A command to measure.
+struct Case {
+    name: &'static str,
+    state: BTreeState,
+    stamp_us: i64,
+    command: Command,
+}
+
+/// Every command there is. A new one does not compile before it has a name here; whoever adds it
+/// measures it too, or [`benches`] fails.
+fn kind(command: &Command) -> &'static str {
+    match command {
+        Command::Space(command) => match &command.write {
+            Write::Add(_) => "add",
+            Write::Update(_) => "update",
+            Write::Delete { .. } => "delete",
+            Write::Feedback { .. } => "feedback",
+        },
+        Command::Sweep { .. } => "sweep",
+        Command::Meta(command) => match &**command {
+            MetaCommand::InitCluster { .. } => "init_cluster",
+            MetaCommand::CreateTenant(_) => "create_tenant",
+            MetaCommand::CreateKey(_) => "create_key",
+            MetaCommand::RevokeKey { .. } => "revoke_key",
+        },
+    }
+}
+const KINDS: [&str; 9] = [
+    "add",
+    "create_key",
+    "create_tenant",
+    "delete",
+    "feedback",
+    "init_cluster",
+    "revoke_key",
+    "sweep",
+    "update",
+];
 
 fn space(write: Write, key_hash: u128) -> Command {
     let space = SpaceKey::user("bench", "ann").unwrap();
@@ -26,7 +72,8 @@ fn space(write: Write, key_hash: u128) -> Command {
 fn memory(number: usize) -> NewMemory {
     let mut random = data::random();
     let content = format!("{} number {number}", data::text(&mut random));
-    let index = data::row(number, &content, &mut random);
+    let mut index = data::row(number, &content, &mut random);
+    index.expires_us = number.is_multiple_of(EXPIRING).then_some(data::NOW_US + HOUR_US);
     NewMemory {
         id_chosen: true,
         tokens: 20,
@@ -41,54 +88,139 @@ fn memory(number: usize) -> NewMemory {
     }
 }
 
+/// The text of a stored memory, under an id that the router made.
+fn known(number: usize) -> NewMemory {
+    let mut memory = memory(number);
+    memory.id_chosen = false;
+    memory.index.id = format!("00000000-0000-7000-8000-{number:012x}");
+    memory
+}
+
 fn model() -> Option<ModelTag> {
     Some(ModelTag { id: "bench".into(), dims: u16::try_from(data::DIMS).unwrap() })
 }
 
-fn add(numbers: std::ops::Range<usize>) -> Command {
-    let key_hash = numbers.start as u128;
-    let items = numbers.map(memory).collect();
+fn add(items: Vec<NewMemory>, key_hash: u128) -> Command {
     let add = Add { origin: Origin::Caller, model: model(), vectors_given: false, partial: false, items };
     space(Write::Add(add), key_hash)
 }
 
-fn at(log_index: u64) -> Position {
-    Position { log_index, stamp_us: data::NOW_US }
+fn add_numbers(numbers: std::ops::Range<usize>) -> Command {
+    let key_hash = numbers.start as u128;
+    add(numbers.map(memory).collect(), key_hash)
 }
 
-fn filled() -> BTreeState {
+fn tenant(id: &str) -> TenantRow {
+    TenantRow { id: id.into(), name: id.into(), created_us: 0 }
+}
+
+fn key(id: &str) -> ApiKeyRow {
+    ApiKeyRow {
+        id: id.into(),
+        secret_sha256: [7; 32],
+        tenant: "bench".into(),
+        user: None,
+        rights: Rights::ALL,
+        name: "bench".into(),
+        created_us: 0,
+        expires_us: None,
+        revoked_us: None,
+        created_by: None,
+    }
+}
+
+fn meta(command: MetaCommand) -> Command {
+    Command::Meta(Box::new(command))
+}
+
+fn init_cluster() -> Command {
+    meta(MetaCommand::InitCluster { cluster_id: 7, shards: 64, tenant: tenant("bench"), key: key("first") })
+}
+
+/// A state after some commands.
+fn after(commands: impl IntoIterator<Item = Command>) -> BTreeState {
     let mut state = BTreeState::new();
-    for number in (0..MEMORIES).step_by(100) {
+    for (at, command) in commands.into_iter().enumerate() {
         let mut overlay = Overlay::new(&state);
-        let applied = apply(&mut overlay, at(number as u64), &add(number..number + 100)).unwrap();
-        assert!(matches!(applied.outcome, Outcome::Items { .. }), "{:?}", applied.outcome);
+        let position = Position { log_index: at as u64, stamp_us: data::NOW_US };
+        let applied = apply(&mut overlay, position, &command).unwrap();
+        assert!(!matches!(applied.outcome, Outcome::Failed(_)), "{:?}", applied.outcome);
         let changes = overlay.into_changes().unwrap();
         state.commit(changes);
     }
     state
 }
 
-pub fn benches(criterion: &mut Criterion) {
-    let state = filled();
-    let update = Update { if_version: 1, model: model(), vectors_given: false, memory: memory(500) };
+fn cases() -> Vec<Case> {
+    let memories = after((0..MEMORIES).step_by(100).map(|number| add_numbers(number..number + 100)));
+    let key_names = (0..KEYS).map(|number| format!("key{number}"));
+    let keys = after(
+        std::iter::once(init_cluster()).chain(key_names.map(|id| meta(MetaCommand::CreateKey(key(&id))))),
+    );
+    let update = Update { if_version: 1, model: model(), vectors_given: false, memory: memory(501) };
     let feedback = (0..10).map(|n| FeedbackItem { id: format!("memory-{n}"), verdict: Verdict::Adopted });
-    let commands = [
-        ("add_1", add(MEMORIES..MEMORIES + 1)),
-        ("add_100", add(MEMORIES..MEMORIES + 100)),
-        ("add_again", add(0..100)),
-        ("update", space(Write::Update(Box::new(update)), 1 << 64)),
-        ("delete", space(Write::Delete { id: "memory-7".into(), if_version: None }, 1 << 65)),
-        ("feedback_10", space(Write::Feedback { items: feedback.collect() }, 1 << 66)),
-        ("sweep_idle", Command::Sweep { limit: SWEEP_ROWS_MAX }),
-    ];
+    let known = (0..100).map(known).collect();
+    let sweep = || Command::Sweep { limit: SWEEP_ROWS_MAX };
+    let case =
+        |name, state: &BTreeState, stamp_us, command| Case { name, state: state.clone(), stamp_us, command };
+    let (now, later) = (data::NOW_US + 1_000_000, data::NOW_US + 2 * HOUR_US);
+    vec![
+        case("add_1", &memories, now, add_numbers(MEMORIES..MEMORIES + 1)),
+        case("add_100", &memories, now, add_numbers(MEMORIES..MEMORIES + 100)),
+        case("add_100_known_texts", &memories, now, add(known, 1 << 63)),
+        case("add_100_repeated_request", &memories, now, add_numbers(0..100)),
+        case("update", &memories, now, space(Write::Update(Box::new(update)), 1 << 64)),
+        case(
+            "delete",
+            &memories,
+            now,
+            space(Write::Delete { id: "memory-7".into(), if_version: None }, 1 << 65),
+        ),
+        case("feedback_10", &memories, now, space(Write::Feedback { items: feedback.collect() }, 1 << 66)),
+        case("sweep_idle", &memories, now, sweep()),
+        case("sweep_16_expired", &memories, later, sweep()),
+        case("init_cluster", &BTreeState::new(), now, init_cluster()),
+        case("create_tenant", &keys, now, meta(MetaCommand::CreateTenant(tenant("other")))),
+        case("create_key", &keys, now, meta(MetaCommand::CreateKey(key("new")))),
+        case(
+            "revoke_key",
+            &keys,
+            now,
+            meta(MetaCommand::RevokeKey { id: "key7".into(), tenant: None, by: Rights::ALL }),
+        ),
+    ]
+}
+
+/// A name says what happens only if it does.
+fn check(name: &str, outcome: &Outcome) {
+    let as_named = match (name, outcome) {
+        (_, Outcome::Failed(_)) => false,
+        ("add_100_repeated_request", Outcome::Items { replayed, .. }) => *replayed,
+        ("add_100_known_texts", Outcome::Items { items, .. }) => {
+            items.iter().all(|item| item.status.as_str() == "merged")
+        }
+        ("sweep_idle", Outcome::Swept { done, .. }) => *done == 0,
+        ("sweep_16_expired", Outcome::Swept { done, .. }) => *done == u32::from(SWEEP_ROWS_MAX),
+        (_, Outcome::Items { replayed, .. }) => !replayed,
+        _ => true,
+    };
+    assert!(as_named, "{name}: {outcome:?}");
+}
+
+pub fn benches(criterion: &mut Criterion) {
+    let cases = cases();
+    let measured: BTreeSet<&str> = cases.iter().map(|case| kind(&case.command)).collect();
+    assert!(measured.iter().eq(KINDS.iter()), "every command is measured, and named in KINDS: {measured:?}");
     let mut group = criterion.benchmark_group("apply");
-    for (name, command) in &commands {
+    for Case { name, state, stamp_us, command } in &cases {
+        let position = Position { log_index: 2_000, stamp_us: *stamp_us };
         group.bench_function(*name, |bencher| {
+            let applied = apply(&mut Overlay::new(state), position, command).unwrap();
+            check(name, &applied.outcome);
             bencher.iter_batched(
-                || Overlay::new(&state),
+                || Overlay::new(state),
                 |mut overlay| {
-                    let applied = apply(&mut overlay, at(2_000), command).unwrap();
-                    assert!(!matches!(applied.outcome, Outcome::Failed(_)), "{:?}", applied.outcome);
+                    let applied = apply(&mut overlay, position, command).unwrap();
                     black_box((applied, overlay.into_changes().unwrap()))
                 },
                 BatchSize::SmallInput,

@@ -7,6 +7,8 @@ use holdfast_node::index::Image;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// Dimensions of the built-in model.
 pub const DIMS: usize = 512;
@@ -99,8 +101,14 @@ pub fn row(number: usize, text: &str, random: &mut StdRng) -> IndexRow {
     }
 }
 
-/// A space in memory.
-pub fn image(rows: usize) -> Image {
+/// A space in memory, made when it is first asked for: several benchmarks look at the same one.
+pub fn image(rows: usize) -> Arc<Image> {
+    static IMAGES: Mutex<BTreeMap<usize, Arc<Image>>> = Mutex::new(BTreeMap::new());
+    let mut images = IMAGES.lock().unwrap();
+    Arc::clone(images.entry(rows).or_insert_with(|| Arc::new(make_image(rows))))
+}
+
+fn make_image(rows: usize) -> Image {
     let mut random = random();
     let mut image = Image::new();
     for number in 0..rows {

@@ -1,6 +1,6 @@
 //! The composite score of all rows, relevance being known.
 
-use crate::{SIZES, data};
+use crate::{data, sizes};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use holdfast_core::score::{Profile, Scorer, Statics};
 use rand::Rng;
@@ -9,7 +9,7 @@ use std::hint::black_box;
 pub fn benches(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("score");
     let mut random = data::random();
-    for size in SIZES {
+    for &size in sizes() {
         let rows: Vec<(f64, Statics)> = (0..size)
             .map(|_| {
                 let statics = Statics {

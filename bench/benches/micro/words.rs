@@ -1,6 +1,6 @@
 //! Words: text to terms, and BM25 over a space in memory.
 
-use crate::{SIZES, data};
+use crate::{data, sizes};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use holdfast_core::text::{analyze, analyze_query};
 use holdfast_node::index::{Query, RelevanceMode};
@@ -18,8 +18,7 @@ pub fn benches(criterion: &mut Criterion) {
 
     let mut group = criterion.benchmark_group("bm25");
     let terms = analyze_query(data::QUESTION).terms;
-    for size in SIZES {
-        let image = data::image(size);
+    for &size in sizes() {
         let query = Query {
             text: data::QUESTION,
             terms: &terms,
@@ -30,6 +29,8 @@ pub fn benches(criterion: &mut Criterion) {
         };
         group.throughput(Throughput::Elements(size as u64));
         group.bench_function(BenchmarkId::new("keyword", size), |bencher| {
+            let image = data::image(size);
+            assert_eq!(image.search(&query).unwrap().hits.len(), 10, "there is something to find");
             bencher.iter(|| black_box(image.search(&query).unwrap()));
         });
     }
