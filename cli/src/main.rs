@@ -1,7 +1,10 @@
 //! The `holdfast` program.
 
 mod client;
+mod config;
+mod ctl;
 mod dev;
+mod process;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -18,20 +21,35 @@ struct Cli {
 enum Command {
     /// Run a whole cluster, three nodes and a router, in this process on loopback
     Dev(dev::DevArgs),
+    /// Run one node of a cluster
+    Node(process::node::NodeArgs),
+    /// Run one router of a cluster
+    Router(process::router::RouterArgs),
+    /// Found a cluster, drain a node or router, make keys
+    #[command(subcommand)]
+    Ctl(ctl::CtlCommand),
     /// Import memories from a JSON Lines or LoCoMo file
     Import(client::import::ImportArgs),
     /// Recall what matters for a question
     Recall(client::recall::RecallArgs),
+    /// Check the configuration of nodes and routers, or print its reference
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Measure quality and speed
     Bench(holdfast_bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // openraft reports every failed call to a peer as an error; what matters of it is reported by us.
-    let filter = tracing_subscriber::EnvFilter::try_from_env("HOLDFAST_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,openraft=off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Nodes and routers start theirs when they have read their configuration.
+    if !matches!(cli.command, Command::Node(_) | Command::Router(_)) {
+        let mut log = config::LogSection::default();
+        log.filter = std::env::var("HOLDFAST_LOG").unwrap_or(log.filter);
+        if let Err(error) = process::start_log(&log) {
+            eprintln!("holdfast: HOLDFAST_LOG: {error:#}");
+            return ExitCode::from(2);
+        }
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -42,8 +60,12 @@ fn main() -> ExitCode {
     let done = runtime.block_on(async {
         match cli.command {
             Command::Dev(args) => dev::run(args).await,
+            Command::Node(args) => process::node::run(args).await,
+            Command::Router(args) => process::router::run(args).await,
+            Command::Ctl(command) => ctl::run(command).await,
             Command::Import(args) => client::import::run(args).await,
             Command::Recall(args) => client::recall::run(args).await,
+            Command::Config(command) => config::run(&command),
             Command::Bench(args) => holdfast_bench::run(args).await,
         }
     });

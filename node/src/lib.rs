@@ -3,14 +3,24 @@
 //! The path of a write: [`NodeService`] checks it, [`raft`] makes it durable on a majority,
 //! [`shard`] applies it and [`index`] shows it; only then is it answered.
 
+pub mod admin;
+mod config;
+pub mod durable;
+pub mod founding;
+mod health;
+mod identity;
 pub mod index;
 mod metrics;
 mod node;
+pub mod process;
 pub mod raft;
 mod service;
 pub mod shard;
 pub mod snapshot;
 mod sweeper;
 
-pub use node::{Identity, InitError, Node, NodeConfig, StartError};
+pub use config::NodeConfig;
+pub use health::Health;
+pub use identity::Identity;
+pub use node::{Node, StartError};
 pub use service::NodeService;

@@ -1,22 +1,24 @@
+//! A node as a whole: what it opens, starts and stops.
+
+use crate::config::NodeConfig;
+use crate::founding::{Founder, FoundingService};
+use crate::health::Health;
+use crate::identity::{Identity, RAFT, claim, has_data};
 use crate::index::Spaces;
 use crate::metrics::{ApplyMetrics, NodeMetrics, ProposalMetrics, Sources};
 use crate::raft::{
     Clock, GroupId, GroupSpec, GuardedClock, NodeId, OpenError as RaftOpenError, RaftNode, RaftNodeConfig,
+    StaticAddresses,
 };
-use crate::raft::{ProposeError, StaticAddresses};
 use crate::service::{NodeService, Replica};
 use crate::shard::{BootId, OpenError, ShardPlace, ShardState};
+use crate::snapshot;
 use crate::sweeper;
-use holdfast_core::codec::Stored;
-use holdfast_core::command::{Command, MetaCommand};
-use holdfast_core::outcome::Outcome;
-use holdfast_core::space::{SHARDS_MAX, Shard};
+use holdfast_core::space::SHARDS_MAX;
 use holdfast_proto::{MESSAGE_BYTES_MAX, v1};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
@@ -24,76 +26,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
 
-/// The file that says whose directory it is.
-const IDENTITY: &str = "identity.json";
-/// The file in the log's directory that says whose log it is; written before the first entry.
-const LOG_OWNER: &str = "OWNER";
-/// The directory of the log.
-const RAFT: &str = "raft";
-
 /// How long open connections may take to end at a stop.
 const SERVER_STOP_MAX: Duration = Duration::from_secs(3);
-
-/// How a node runs.
-#[derive(Debug, Clone)]
-pub struct NodeConfig {
-    /// The node's id, unique in the cluster and never reused.
-    pub node_id: NodeId,
-    /// The id that the cluster was given at its start.
-    pub cluster_id: String,
-    /// Where the node keeps its data; made if it is missing.
-    pub dir: PathBuf,
-    /// Id and address (`host:port`) of every node, this one included.
-    pub members: Vec<(NodeId, String)>,
-    /// Number of shards, 1 to 256; fixed at the cluster's start.
-    pub shards: u16,
-    /// Whether the cluster is only now being founded. Later a node without its data must not come
-    /// back under its old id: it has forgotten its votes and what it acknowledged.
-    pub founding: bool,
-    /// Memory for the page caches of all states together, in bytes.
-    pub state_cache_bytes: u64,
-    /// Memory for the images of active spaces, in bytes.
-    pub spaces_bytes: usize,
-    /// Time between two heartbeats of a leader.
-    pub heartbeat: Duration,
-    /// Threads that search; 0 for one a core.
-    pub search_threads: usize,
-}
-
-impl NodeConfig {
-    /// The defaults: 128 MiB of page cache, 512 MiB of images, a heartbeat of 250 ms.
-    pub fn new(
-        node_id: NodeId,
-        cluster_id: &str,
-        dir: &Path,
-        members: Vec<(NodeId, String)>,
-        shards: u16,
-    ) -> Self {
-        Self {
-            node_id,
-            cluster_id: cluster_id.to_owned(),
-            dir: dir.to_owned(),
-            members,
-            shards,
-            founding: false,
-            state_cache_bytes: 128 << 20,
-            spaces_bytes: 512 << 20,
-            heartbeat: Duration::from_millis(250),
-            search_threads: 0,
-        }
-    }
-}
-
-/// Whose directory it is; written once, checked at every start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// The node's id.
-    pub node_id: NodeId,
-    /// The cluster that it belongs to.
-    pub cluster_id: String,
-    /// Number of shards of the cluster.
-    pub shards: u16,
-}
 
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
@@ -141,28 +75,6 @@ pub enum StartError {
     Raft(#[from] RaftOpenError),
 }
 
-/// Why a cluster is not initialised.
-#[derive(Debug, thiserror::Error)]
-pub enum InitError {
-    /// A group did not take its first members.
-    #[error("group {group}: {error}")]
-    Group {
-        /// Which.
-        group: GroupId,
-        /// What it said.
-        error: crate::raft::InitializeError,
-    },
-    /// The meta group did not take the first rows.
-    #[error("the cluster could not be named: {0}")]
-    Propose(ProposeError),
-    /// The meta group refused the first rows.
-    #[error(transparent)]
-    Refused(holdfast_core::Error),
-    /// The answer of the meta group makes no sense.
-    #[error("the meta group answered {0}")]
-    Answer(String),
-}
-
 /// A running node.
 pub struct Node {
     raft: Arc<RaftNode>,
@@ -172,6 +84,7 @@ pub struct Node {
     stop: CancellationToken,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
     sweeper: JoinHandle<()>,
+    snapshots: JoinHandle<()>,
 }
 
 impl Node {
@@ -180,6 +93,19 @@ impl Node {
     /// # Errors
     /// [`StartError`] says what is wrong; nothing runs then.
     pub async fn start(config: NodeConfig, listener: TcpListener) -> Result<Self, StartError> {
+        Self::start_founded(config, listener, None).await
+    }
+
+    /// As [`Node::start`], for a node that was founded by `ctl init` and still answers those who ask
+    /// about it.
+    ///
+    /// # Errors
+    /// As [`Node::start`].
+    pub async fn start_founded(
+        config: NodeConfig,
+        listener: TcpListener,
+        founding: Option<FoundingService>,
+    ) -> Result<Self, StartError> {
         check(&config)?;
         let identity = Identity {
             node_id: config.node_id,
@@ -200,15 +126,16 @@ impl Node {
         let mut raft_config =
             RaftNodeConfig::new(config.node_id, config.cluster_id.clone(), config.dir.join(RAFT));
         raft_config.heartbeat = config.heartbeat;
+        raft_config.log_files = config.log_files;
         let uris = config.members.iter().map(|(id, address)| (*id, format!("http://{address}")));
         let clock: Arc<dyn Clock> = Arc::new(GuardedClock::system());
         let addresses = Arc::new(StaticAddresses::new(uris));
         let raft = RaftNode::open(raft_config, specs.collect(), addresses, Arc::clone(&clock)).await?;
         let raft = Arc::new(raft);
         let replicas = replicas(&raft, states, &metrics.proposals)?;
-        let groups =
+        let groups: Vec<_> =
             replicas.values().map(|replica| (replica.group.clone(), Arc::clone(&replica.state))).collect();
-        metrics.scraper.attach(Sources::new(Arc::clone(&raft), groups, config.spaces_bytes));
+        metrics.scraper.attach(Sources::new(Arc::clone(&raft), groups.clone(), config.spaces_bytes));
 
         let members =
             config.members.iter().map(|(id, address)| v1::Member { id: *id, address: address.clone() });
@@ -225,11 +152,14 @@ impl Node {
             Arc::clone(&metrics),
         );
         let stop = CancellationToken::new();
-        let server = serve(&raft, service, listener, stop.clone());
+        let server = serve(&raft, service, founding, listener, stop.clone());
         let sweeper =
             tokio::spawn(sweeper::run(replicas.clone(), clock, metrics.sweeps.clone(), stop.clone()));
+        let written = metrics.snapshots.clone();
+        let snapshots =
+            tokio::spawn(snapshot::run(Arc::clone(&raft), groups, config.snapshots, written, stop.clone()));
         let members = config.members.iter().map(|(id, _)| *id).collect();
-        Ok(Self { raft, replicas, metrics, members, stop, server, sweeper })
+        Ok(Self { raft, replicas, metrics, members, stop, server, sweeper, snapshots })
     }
 
     /// This node's id.
@@ -243,40 +173,14 @@ impl Node {
         &self.metrics.registry
     }
 
-    /// Gives every group its first members. To be called on one node at the cluster's start;
-    /// calling again does nothing.
-    ///
-    /// # Errors
-    /// [`InitError::Group`] names the group that refused.
-    pub async fn form_groups(&self) -> Result<(), InitError> {
-        for group in self.replicas.keys().copied() {
-            let formed = self.raft.initialize(group, &self.members).await;
-            formed.map_err(|error| InitError::Group { group, error })?;
-        }
-        Ok(())
+    /// What founds a cluster from its nodes.
+    pub fn founder(&self) -> Founder {
+        Founder::new(Arc::clone(&self.raft), self.replicas.clone(), self.members.clone())
     }
 
-    /// Proposes the first rows of the cluster if this node leads the meta group. `Ok(false)`: it
-    /// does not lead; ask another node. Happens once: a second time is
-    /// [`holdfast_core::ErrorCode::AlreadyExists`].
-    ///
-    /// # Errors
-    /// [`InitError`] if the proposal failed or was refused.
-    pub async fn name_cluster(&self, command: MetaCommand, timeout: Duration) -> Result<bool, InitError> {
-        let Some(meta) = self.replicas.get(&GroupId::from(Shard::META.0)) else { return Ok(false) };
-        let command = Command::Meta(Box::new(command));
-        let bytes = command.encode().map_err(|error| InitError::Answer(error.to_string()))?;
-        let proposed = match meta.propose(bytes.into(), Instant::now() + timeout).await {
-            Ok(proposed) => proposed,
-            Err(ProposeError::NotLeader { .. }) => return Ok(false),
-            Err(error) => return Err(InitError::Propose(error)),
-        };
-        match Outcome::decode(&proposed.outcome) {
-            Ok(Outcome::Done) => Ok(true),
-            Ok(Outcome::Failed(error)) => Err(InitError::Refused(error)),
-            Ok(other) => Err(InitError::Answer(format!("{other:?}"))),
-            Err(error) => Err(InitError::Answer(error.to_string())),
-        }
+    /// What the node's probes look at.
+    pub fn health(&self) -> Health {
+        Health::new(self.id(), self.replicas.values().map(|replica| replica.group.clone()).collect())
     }
 
     /// Waits until every group has a leader that this node knows; false at the deadline.
@@ -299,6 +203,9 @@ impl Node {
         self.stop.cancel();
         if let Err(error) = self.sweeper.await {
             tracing::error!(%error, "the sweeper ended badly");
+        }
+        if let Err(error) = self.snapshots.await {
+            tracing::error!(%error, "the writing of snapshot files ended badly");
         }
         self.raft.shutdown().await;
         let mut server = self.server;
@@ -337,40 +244,6 @@ fn check(config: &NodeConfig) -> Result<(), StartError> {
         return refuse("the members do not name this node");
     }
     Ok(())
-}
-
-/// Whether a node has run here: its identity and its log are there.
-fn has_data(dir: &Path) -> bool {
-    dir.join(IDENTITY).is_file() && dir.join(RAFT).join(LOG_OWNER).is_file()
-}
-
-/// Checks whose directory it is, or makes it this node's.
-fn claim(dir: &Path, identity: &Identity) -> Result<(), StartError> {
-    let path = dir.join(IDENTITY);
-    let io_error = |error: io::Error| StartError::Io { path: path.clone(), error };
-    fs::create_dir_all(dir).map_err(io_error)?;
-    match fs::read(&path) {
-        Ok(bytes) => {
-            let found: Identity = serde_json::from_slice(&bytes).map_err(|error| io_error(error.into()))?;
-            if found == *identity {
-                return Ok(());
-            }
-            let (found, expected) = (Box::new(found), Box::new(identity.clone()));
-            Err(StartError::Foreign { path: dir.to_owned(), found, expected })
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let temp = dir.join("identity.json.tmp");
-            let write = || -> io::Result<()> {
-                let mut file = File::create(&temp)?;
-                file.write_all(&serde_json::to_vec_pretty(identity)?)?;
-                file.sync_all()?;
-                fs::rename(&temp, &path)?;
-                File::open(dir)?.sync_all()
-            };
-            write().map_err(io_error)
-        }
-        Err(error) => Err(io_error(error)),
-    }
 }
 
 /// Opens the states of all groups; the blocking work runs beside the runtime.
@@ -412,6 +285,7 @@ fn replicas(
 fn serve(
     raft: &RaftNode,
     service: NodeService,
+    founding: Option<FoundingService>,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> JoinHandle<Result<(), tonic::transport::Error>> {
@@ -419,7 +293,11 @@ fn serve(
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let raft = raft.service().into_server();
-    let server = tonic::transport::Server::builder().add_service(node).add_service(raft);
+    let founding = founding.map(FoundingService::into_server);
+    let server = tonic::transport::Server::builder()
+        .add_service(node)
+        .add_service(raft)
+        .add_optional_service(founding);
     // The builder's own option does not reach connections that are accepted elsewhere. Without it
     // an answer waits up to 40 ms for the acknowledgement of the one before.
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));

@@ -2,6 +2,7 @@
 
 use crate::auth::KeyCache;
 use crate::config::RouterConfig;
+use crate::drain::Drain;
 use crate::http::layers;
 use crate::http::problem::Problem;
 use crate::http::slot::BODY_PIECE_BYTES;
@@ -56,6 +57,17 @@ pub struct Router {
     admin_addr: SocketAddr,
 }
 
+/// Tells whether a router can serve requests.
+#[derive(Clone)]
+pub struct Readiness(Arc<Shared>);
+
+impl Readiness {
+    /// Whether every group has a leader that the router can reach, and it is not being stopped.
+    pub fn is_ready(&self) -> bool {
+        self.0.is_ready()
+    }
+}
+
 impl Router {
     /// Takes both addresses. Without an embedder texts are found by their words alone.
     ///
@@ -71,7 +83,8 @@ impl Router {
         let work = Arc::new(WorkPool::new(config.work_threads, config.work_queue_max));
         let embedding = embedder.map(|embedder| Embedding::new(embedder, work.clone(), metrics.clone()));
         let shared = Arc::new(Shared {
-            nodes: Nodes::new(&config.nodes, config.attempt_timeout, metrics.clone())?,
+            nodes: Nodes::new(&config.nodes, &config.seeds, config.attempt_timeout, metrics.clone())?,
+            drain: Drain::new(config.drain_delay),
             keys: KeyCache::new(),
             work,
             embedding,
@@ -93,8 +106,13 @@ impl Router {
         self.admin_addr
     }
 
-    /// Serves until `shutdown` ends; then takes no more connections and lets open requests end
-    /// within the grace time.
+    /// What `/readyz` will say once the router serves.
+    pub fn readiness(&self) -> Readiness {
+        Readiness(self.shared.clone())
+    }
+
+    /// Serves until `shutdown` ends; then shows for the drain delay that it is not ready, takes no
+    /// more connections, and lets open requests end within the grace time.
     ///
     /// # Errors
     /// [`RouterError::Serve`] if a listener fails.
@@ -107,15 +125,20 @@ impl Router {
         };
         let clients = axum::serve(http.tap_io(without_delay), client_routes(&shared))
             .with_graceful_shutdown(until(stopping.clone()));
-        let operators = axum::serve(admin.tap_io(without_delay), admin_routes(&shared))
-            .with_graceful_shutdown(until(stopping));
+        let admin_service = admin_routes(&shared).into_make_service_with_connect_info::<SocketAddr>();
+        let operators =
+            axum::serve(admin.tap_io(without_delay), admin_service).with_graceful_shutdown(until(stopping));
         let serving = async { tokio::try_join!(async { clients.await }, async { operators.await }) };
         tokio::pin!(serving);
         let watching = shared.nodes.watch(shared.config.topology_interval);
+        let drained = async {
+            shutdown.await;
+            shared.drain.run().await;
+        };
         let ended = tokio::select! {
             ended = &mut serving => Some(ended),
             () = watching => None,
-            () = shutdown => None,
+            () = drained => None,
         };
         if let Some(ended) = ended {
             ended?;

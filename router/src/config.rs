@@ -24,6 +24,9 @@ pub struct RouterConfig {
     pub admin: SocketAddr,
     /// The nodes to start from, by id and `host:port`; the others are learned from them.
     pub nodes: Vec<(u64, String)>,
+    /// Addresses of nodes whose ids are not known, as `host:port`. They are asked while no node is
+    /// known that answers.
+    pub seeds: Vec<String>,
     /// Control over the nodes of the same process, for development.
     pub dev: Option<Arc<dyn NodeControl>>,
     /// Further metrics to show under `/metrics`, such as those of nodes in the same process.
@@ -50,6 +53,9 @@ pub struct RouterConfig {
     pub work_queue_max: usize,
     /// How long open requests may take to end at shutdown. Default 10 s.
     pub shutdown_grace: Duration,
+    /// How long `/readyz` answers 503 before connections are refused, so that balancers have turned
+    /// away by then. Default 0.
+    pub drain_delay: Duration,
 }
 
 impl RouterConfig {
@@ -59,6 +65,7 @@ impl RouterConfig {
             http,
             admin,
             nodes,
+            seeds: Vec::new(),
             dev: None,
             registries: Registries::default(),
             read_timeout: Duration::from_secs(5),
@@ -71,6 +78,7 @@ impl RouterConfig {
             work_threads: std::thread::available_parallelism().map_or(2, usize::from),
             work_queue_max: 256,
             shutdown_grace: Duration::from_secs(10),
+            drain_delay: Duration::ZERO,
         }
     }
 }

@@ -17,6 +17,7 @@ struct Health {
 #[derive(Serialize)]
 struct Readiness {
     status: &'static str,
+    draining: bool,
     nodes: usize,
     nodes_reachable: usize,
     groups: usize,
@@ -29,18 +30,20 @@ pub(crate) async fn healthz() -> Answer<Response> {
     answer(StatusCode::OK, &Health { status: "ok" })
 }
 
-/// Every Raft group has a leader that this router can reach: requests can be served.
+/// Every Raft group has a leader that this router can reach, and it is not being stopped: requests
+/// can be served.
 pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Answer<Response> {
     let (nodes, groups) = (shared.nodes.nodes(), shared.nodes.groups());
     let leaderless: Vec<u16> =
         groups.iter().filter(|group| group.leader.is_none()).map(|group| group.group.0).collect();
-    let ready = shared.nodes.is_ready();
+    let (ready, draining) = (shared.is_ready(), shared.drain.has_begun());
     let embedder = match &shared.embedding {
         Some(embedding) => embedding.embedder().model_id().to_owned(),
         None => "absent: keyword search only; run make setup to fetch the embedding model".to_owned(),
     };
     let readiness = Readiness {
         status: if ready { "ready" } else { "not ready" },
+        draining,
         nodes: nodes.len(),
         nodes_reachable: nodes.iter().filter(|node| node.reachable).count(),
         groups: groups.len(),

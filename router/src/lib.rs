@@ -19,6 +19,7 @@ mod api_key;
 mod app;
 mod auth;
 mod config;
+mod drain;
 mod error_pages;
 mod feedback;
 mod filters;
@@ -34,6 +35,6 @@ mod tokens;
 mod work;
 
 pub use api_key::{api_key_row, new_api_key};
-pub use app::{Router, RouterError};
+pub use app::{Readiness, Router, RouterError};
 pub use config::{NodeControl, RouterConfig};
 pub use registries::Registries;

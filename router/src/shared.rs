@@ -2,6 +2,7 @@
 
 use crate::auth::KeyCache;
 use crate::config::RouterConfig;
+use crate::drain::Drain;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::work::{Embedding, WorkPool};
@@ -11,6 +12,7 @@ use tokio::sync::Semaphore;
 pub(crate) struct Shared {
     pub(crate) config: RouterConfig,
     pub(crate) nodes: Nodes,
+    pub(crate) drain: Drain,
     pub(crate) keys: KeyCache,
     pub(crate) work: Arc<WorkPool>,
     pub(crate) embedding: Option<Embedding>,
@@ -19,4 +21,11 @@ pub(crate) struct Shared {
     pub(crate) in_flight: Arc<Semaphore>,
     /// Memory for their bodies, in pieces of [`crate::http::slot::BODY_PIECE_BYTES`].
     pub(crate) bodies: Arc<Semaphore>,
+}
+
+impl Shared {
+    /// Whether every group has a leader that can be reached, and the router is not being stopped.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.nodes.is_ready() && !self.drain.has_begun()
+    }
 }

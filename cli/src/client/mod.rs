@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use clap::Args;
 use holdfast_bench::client::{Client, ClientError, ClientOptions};
 use holdfast_bench::import::BadFile;
+use holdfast_node::founding::FoundError;
 
 /// Which server to talk to, and as whom.
 #[derive(Debug, Args)]
@@ -47,12 +48,15 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         if cause.is::<BadFile>() {
             return 2;
         }
+        if let Some(FoundError::TimedOut(_)) = cause.downcast_ref::<FoundError>() {
+            return 3;
+        }
     }
     1
 }
 
 /// Writes to standard output. A reader that left early (`holdfast recall … | head`) is no error.
-fn print(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -6,7 +6,8 @@ use futures::future::BoxFuture;
 use holdfast_core::access::{ApiKeyRow, TenantRow};
 use holdfast_core::command::MetaCommand;
 use holdfast_core::{Error, ErrorCode};
-use holdfast_node::{InitError, Node, NodeConfig, StartError};
+use holdfast_node::founding::InitError;
+use holdfast_node::{Node, NodeConfig, StartError};
 use holdfast_router::{NodeControl, Registries};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(super) struct Nodes {
     running: BTreeMap<u64, Slot>,
     /// The metrics of those that run.
     registries: Registries,
+    /// After how much log a snapshot file is written, if not as usual.
+    snapshot_log_bytes: Option<u64>,
 }
 
 impl Nodes {
@@ -40,6 +43,7 @@ impl Nodes {
         cluster: Cluster,
         dirs: Arc<DataDir>,
         first_key: ApiKeyRow,
+        snapshot_log_bytes: Option<u64>,
     ) -> Result<Arc<Self>> {
         let mut listeners = BTreeMap::new();
         for id in 1..=cluster.nodes {
@@ -54,7 +58,8 @@ impl Nodes {
         let running = listeners.keys().map(|id| (*id, Slot::default())).collect();
         let founded = AtomicBool::new(cluster.founded);
         let registries = Registries::default();
-        let nodes = Arc::new(Self { cluster, dirs, members, founded, running, registries });
+        let nodes =
+            Arc::new(Self { cluster, dirs, members, founded, running, registries, snapshot_log_bytes });
         let mut lost = 0;
         for (id, listener) in listeners {
             match nodes.start_node(id, listener).await {
@@ -97,6 +102,13 @@ impl Nodes {
         let members = self.members.clone();
         let mut config = NodeConfig::new(id, &self.cluster.cluster_id, &dir, members, self.cluster.shards);
         config.founding = !self.founded.load(Ordering::Acquire);
+        if let Some(bytes) = self.snapshot_log_bytes {
+            config.snapshots.log_bytes_min = bytes;
+            config.snapshots.look_every = Duration::from_millis(100);
+            config.log_files.file_bytes = 1 << 20;
+            config.log_files.keep_bytes = 2 << 20;
+            config.log_files.look_every = Duration::from_millis(500);
+        }
         let node = Node::start(config, listener).await?;
         self.registries.insert(registry_name(id), node.registry().clone());
         Ok(node)
@@ -109,7 +121,7 @@ impl Nodes {
             return Ok(());
         }
         if let Some(node) = self.slot(1)?.lock().await.as_ref() {
-            node.form_groups().await?;
+            node.founder().form_groups().await?;
         }
         let deadline = Instant::now() + START_MAX;
         let cluster_id =
@@ -123,7 +135,7 @@ impl Nodes {
                 if !node.wait_for_leaders(deadline.saturating_duration_since(Instant::now())).await {
                     continue;
                 }
-                match node.name_cluster(init.clone(), Duration::from_secs(5)).await {
+                match node.founder().name_cluster(init.clone(), Duration::from_secs(5)).await {
                     Ok(true) => return self.set_founded(),
                     Err(InitError::Refused(error)) if error.code == ErrorCode::AlreadyExists => {
                         return self.set_founded();

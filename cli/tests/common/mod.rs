@@ -1,6 +1,9 @@
 //! A real `holdfast dev` process, and HTTP to it.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
+pub mod cluster;
+pub mod load;
+
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -29,9 +32,13 @@ pub struct Server {
 
 impl Server {
     pub fn start(data: &Path, model: Model) -> Self {
+        Self::start_with(data, model, &[])
+    }
+
+    pub fn start_with(data: &Path, model: Model, arguments: &[&str]) -> Self {
         let (http, admin) = (free_address(), free_address());
         let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
-        command.args(["dev", "--http", &http, "--admin", &admin, "--data"]).arg(data);
+        command.args(["dev", "--http", &http, "--admin", &admin, "--data"]).arg(data).args(arguments);
         command.env_remove("HOLDFAST_DEV_KEY").stdout(Stdio::piped()).stderr(Stdio::inherit());
         if model == Model::Absent {
             command.env("HOLDFAST_MODEL_DIR", data.join("no-model"));
@@ -102,7 +109,7 @@ fn wait_ready(child: &mut Child) -> (String, String) {
     }
 }
 
-fn free_address() -> String {
+pub fn free_address() -> String {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 

@@ -128,10 +128,17 @@ impl Group {
     /// What this replica knows about the group.
     pub fn status(&self) -> GroupStatus {
         let now = Instant::now();
-        let metrics = self.0.replica.raft.metrics();
-        let metrics = metrics.borrow();
+        let receiver = self.0.replica.raft.metrics();
+        // A core that panicked tells nobody; it only lets go of the sending side.
+        let is_gone = receiver.has_changed().is_err();
+        let metrics = receiver.borrow();
         let ack = self.quorum_ack(&metrics, now);
-        GroupStatus::of(self.0.replica.id, &metrics, self.0.replica.log.committed(), ack, now)
+        let mut status =
+            GroupStatus::of(self.0.replica.id, &metrics, self.0.replica.log.committed(), ack, now);
+        if is_gone && status.failure.is_none() {
+            status.failure = Some("it ended without a word; the log of this process says why".into());
+        }
+        status
     }
 
     fn quorum_ack(&self, metrics: &Metrics, now: Instant) -> Option<Instant> {

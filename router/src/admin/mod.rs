@@ -6,15 +6,17 @@ mod tenants;
 mod verify;
 
 use crate::health;
-use crate::http::layers;
 use crate::http::problem::{Answer, Problem};
+use crate::http::{answer, layers};
 use crate::shared::Shared;
 use axum::Router;
-use axum::extract::State;
-use axum::http::header;
+use axum::extract::{ConnectInfo, State};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use holdfast_core::ErrorCode;
+use serde::Serialize;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The routes of the listener. Those that stop and start nodes exist only where this process can.
@@ -28,12 +30,33 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
         .route("/admin/v1/keys/{id}", axum::routing::delete(keys::revoke))
         .route("/admin/v1/nodes", get(nodes::list))
         .route("/admin/v1/cluster", get(nodes::cluster))
-        .route("/admin/v1/verify", get(verify::verify));
+        .route("/admin/v1/verify", get(verify::verify))
+        .route("/admin/v1/drain", post(drain));
     let router = match shared.config.dev {
         Some(_) => router.route("/admin/v1/nodes/{id}", post(nodes::control)),
         None => router,
     };
     router.fallback(layers::no_such_path).method_not_allowed_fallback(layers::no_such_method)
+}
+
+/// `POST /admin/v1/drain`: takes this router out of service and answers when it is. It needs no key,
+/// since a supervisor has none, so it is taken from this machine alone.
+async fn drain(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+) -> Answer<Response> {
+    if !peer.ip().to_canonical().is_loopback() {
+        let detail = "a drain is asked for on the router's own machine: run `holdfast ctl drain` there";
+        return Err(Problem::new(ErrorCode::PermissionDenied, detail));
+    }
+    shared.drain.run().await;
+    answer(StatusCode::OK, &Drained { draining: true, drained: true })
+}
+
+#[derive(Serialize)]
+struct Drained {
+    draining: bool,
+    drained: bool,
 }
 
 /// `GET /metrics`, in the text format of Prometheus. It needs no key, as scrapers expect: labels

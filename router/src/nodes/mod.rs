@@ -50,10 +50,16 @@ pub(crate) struct Written {
 impl Nodes {
     pub(crate) fn new(
         nodes: &[(u64, String)],
+        seeds: &[String],
         attempt_timeout: Duration,
         metrics: Arc<Metrics>,
     ) -> Result<Self, tonic::transport::Error> {
-        Ok(Self { topology: Topology::new(nodes)?, floors: Floors::default(), metrics, attempt_timeout })
+        Ok(Self {
+            topology: Topology::new(nodes, seeds)?,
+            floors: Floors::default(),
+            metrics,
+            attempt_timeout,
+        })
     }
 
     /// Asks every node for the topology, for ever: once per `interval`, or ten times as often while

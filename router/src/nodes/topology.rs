@@ -10,6 +10,7 @@ use holdfast_core::space::{SHARDS_MAX, Shard};
 use holdfast_proto::{MESSAGE_BYTES_MAX, v1};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tonic::transport::Endpoint;
@@ -46,18 +47,30 @@ struct Leader {
 
 pub(super) struct Topology {
     nodes: RwLock<BTreeMap<u64, NodeView>>,
+    /// Nodes whose ids are not known: asked while none of the known ones answers.
+    seeds: Vec<(String, Client)>,
+    /// The cluster that the first answer came from.
+    cluster_id: OnceLock<String>,
     leaders: RwLock<BTreeMap<Shard, Leader>>,
     /// 0 until a node has told.
     shards: AtomicU16,
 }
 
 impl Topology {
-    pub(super) fn new(nodes: &[(u64, String)]) -> Result<Self, tonic::transport::Error> {
+    pub(super) fn new(nodes: &[(u64, String)], seeds: &[String]) -> Result<Self, tonic::transport::Error> {
         let mut known = BTreeMap::new();
         for (id, address) in nodes {
-            known.insert(*id, connect(*id, address)?);
+            let client = connect(address)?;
+            known.insert(*id, NodeView { id: *id, address: address.clone(), client, reachable: false });
         }
-        Ok(Self { nodes: RwLock::new(known), leaders: RwLock::default(), shards: AtomicU16::new(0) })
+        let seeds = seeds.iter().map(|address| Ok((address.clone(), connect(address)?)));
+        Ok(Self {
+            nodes: RwLock::new(known),
+            seeds: seeds.collect::<Result<_, tonic::transport::Error>>()?,
+            cluster_id: OnceLock::new(),
+            leaders: RwLock::default(),
+            shards: AtomicU16::new(0),
+        })
     }
 
     pub(super) fn nodes(&self) -> Vec<NodeView> {
@@ -113,20 +126,23 @@ impl Topology {
     /// Asks every node what it knows. Answers in how many groups no leader is known and reachable,
     /// `None` if the cluster's layout is unknown.
     pub(super) async fn refresh(&self) -> Option<usize> {
-        let asked = self.nodes().into_iter().map(|mut node| async move {
-            let asking = node.client.topology(v1::TopologyRequest {});
-            match tokio::time::timeout(ASK_TIMEOUT, asking).await {
-                Ok(Ok(response)) => (node.id, Some(response.into_inner())),
-                _ => (node.id, None),
-            }
-        });
-        let answers = join_all(asked).await;
-        let mut leaders: BTreeMap<Shard, Leader> = BTreeMap::new();
-        for (id, answer) in &answers {
-            if let Some(node) = self.nodes.write().get_mut(id) {
+        let asked = self.nodes().into_iter().map(|node| async move { (node.id, ask(node.client).await) });
+        let mut answers = Vec::new();
+        for (id, answer) in join_all(asked).await {
+            let answer = answer.filter(|answer| self.is_ours(answer, &format!("node {id}")));
+            if let Some(node) = self.nodes.write().get_mut(&id) {
                 node.reachable = answer.is_some();
             }
-            let Some(answer) = answer else { continue };
+            answers.extend(answer);
+        }
+        if answers.is_empty() {
+            let asked = self.seeds.iter().map(|(address, client)| async move {
+                ask(client.clone()).await.filter(|answer| self.is_ours(answer, address))
+            });
+            answers.extend(join_all(asked).await.into_iter().flatten());
+        }
+        let mut leaders: BTreeMap<Shard, Leader> = BTreeMap::new();
+        for answer in &answers {
             self.learn(answer);
             for group in &answer.groups {
                 let Ok(shard) = u16::try_from(group.group) else { continue };
@@ -137,10 +153,25 @@ impl Topology {
                 }
             }
         }
-        if answers.iter().any(|(_, answer)| answer.is_some()) {
+        if !answers.is_empty() {
             *self.leaders.write() = leaders;
         }
         self.leaderless()
+    }
+
+    /// Whether the answer comes from the cluster that this router serves: the one that answered
+    /// first. Nodes of another one would answer for other users' data.
+    fn is_ours(&self, answer: &v1::TopologyResponse, who: &str) -> bool {
+        let ours = self.cluster_id.get_or_init(|| answer.cluster_id.clone());
+        if *ours != answer.cluster_id {
+            tracing::error!(
+                who,
+                ours,
+                other = answer.cluster_id,
+                "a node of another cluster is among the seeds; it is ignored"
+            );
+        }
+        *ours == answer.cluster_id
     }
 
     /// In how many groups no leader is known and reachable; `None` if the layout is unknown.
@@ -161,8 +192,11 @@ impl Topology {
             if nodes.contains_key(&member.id) || nodes.len() >= NODES_MAX {
                 continue;
             }
-            match connect(member.id, &member.address) {
-                Ok(node) => drop(nodes.insert(member.id, node)),
+            match connect(&member.address) {
+                Ok(client) => {
+                    let (id, address) = (member.id, member.address.clone());
+                    nodes.insert(id, NodeView { id, address, client, reachable: false });
+                }
                 Err(error) => {
                     tracing::warn!(node = member.id, address = member.address, %error, "a node's address cannot be used")
                 }
@@ -171,15 +205,20 @@ impl Topology {
     }
 }
 
-fn connect(id: u64, address: &str) -> Result<NodeView, tonic::transport::Error> {
+async fn ask(mut client: Client) -> Option<v1::TopologyResponse> {
+    let asking = client.topology(v1::TopologyRequest {});
+    let answer = tokio::time::timeout(ASK_TIMEOUT, asking).await.ok()?.ok()?;
+    Some(answer.into_inner())
+}
+
+fn connect(address: &str) -> Result<Client, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?
         .connect_timeout(Duration::from_secs(1))
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(5))
         .keep_alive_timeout(Duration::from_secs(3))
         .keep_alive_while_idle(true);
-    let client = Client::new(endpoint.connect_lazy())
+    Ok(Client::new(endpoint.connect_lazy())
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    Ok(NodeView { id, address: address.to_owned(), client, reachable: false })
+        .max_encoding_message_size(MESSAGE_BYTES_MAX))
 }

@@ -1,0 +1,35 @@
+//! `holdfast ctl`: what operators do to a cluster.
+
+mod drain;
+mod init;
+
+use crate::client::print;
+use anyhow::Result;
+use clap::Subcommand;
+use holdfast_core::access::Rights;
+
+/// The tenant that a cluster starts with.
+const TENANT: &str = "default";
+
+/// `holdfast ctl`
+#[derive(Debug, Subcommand)]
+pub(crate) enum CtlCommand {
+    /// Found a cluster from new nodes: once, and never a second time
+    Init(init::InitArgs),
+    /// Take a node or router out of service before it is stopped
+    Drain(drain::DrainArgs),
+    /// Print a new random API key, to be used with `ctl init --key-file`; asks no server
+    NewKey,
+}
+
+/// Runs the command.
+pub(crate) async fn run(command: CtlCommand) -> Result<()> {
+    match command {
+        CtlCommand::Init(args) => init::run(args).await,
+        CtlCommand::Drain(args) => drain::run(args).await,
+        CtlCommand::NewKey => {
+            let (key, _) = holdfast_router::new_api_key(TENANT, None, Rights::ALL, "", None);
+            Ok(print(&format!("{key}\n"))?)
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `holdfast node`: one node of a cluster.
+
+use super::{start_log, stop_signal};
+use crate::client::print;
+use crate::config::{Config, ConfigArgs, Role};
+use anyhow::{Context, Result};
+use clap::Args;
+use holdfast_node::NodeConfig;
+use holdfast_node::admin::{self, Probes};
+use holdfast_node::process::{Event, Process};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Arguments of `holdfast node`.
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Runs until SIGINT or SIGTERM.
+pub(crate) async fn run(args: NodeArgs) -> Result<()> {
+    let config = args.config.load(Role::Node)?;
+    start_log(&config.log)?;
+    let stop = stop_signal()?;
+    let probes = Probes::default();
+    // Before the data is opened, so that whoever watches sees it being opened.
+    let operators = listen(config.node.admin, "node.admin").await?;
+    let listener = listen(config.node.listen, "node.listen").await?;
+    let (listen, operators_at) = (listener.local_addr()?, operators.local_addr()?);
+    let served = CancellationToken::new();
+    let admin = tokio::spawn(admin::serve(operators, probes.clone(), served.clone().cancelled_owned()));
+    let tell = |event| {
+        let line = match event {
+            Event::Waiting => format!("waiting for the founding listen={listen} admin={operators_at}\n"),
+            Event::Ready(id) => format!("ready node={id} listen={listen} admin={operators_at}\n"),
+        };
+        if let Err(error) = print(&line) {
+            tracing::warn!(%error, "standard output cannot be written");
+        }
+    };
+    let process =
+        Process { data: &config.node.data, advertise: &config.node.advertise, probes: &probes, stop: &stop };
+    let ran = process.run(listener, |node| tune(node, &config), tell).await;
+    served.cancel();
+    admin.await?.context("the listener for operators failed")?;
+    Ok(ran?)
+}
+
+fn tune(node: &mut NodeConfig, config: &Config) {
+    let section = &config.node;
+    node.state_cache_bytes = section.state_cache_bytes;
+    node.spaces_bytes = usize::try_from(section.spaces_bytes).unwrap_or(usize::MAX);
+    node.heartbeat = Duration::from_millis(section.heartbeat_ms);
+    node.search_threads = section.search_threads;
+}
+
+async fn listen(address: SocketAddr, setting: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({setting})"))
+}

@@ -1,0 +1,220 @@
+//! A cluster of real processes: `holdfast node` thrice and `holdfast router`.
+
+use super::{Api, free_address};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long a process may take to say what is waited for, on a busy machine.
+const LINE_MAX: Duration = Duration::from_secs(60);
+/// How long it may take to end after SIGTERM.
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// A process whose lines are read.
+pub struct Process {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    pub admin: String,
+}
+
+impl Process {
+    fn start(args: &[&str], config: &Path, variables: &[(&str, &str)], admin: &str) -> Self {
+        let mut command = program();
+        command.args(args).arg("--config").arg(config);
+        command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let (sender, lines) = mpsc::channel();
+        let out = child.stdout.take().unwrap();
+        // Reads to the end, so that the process never blocks on a full pipe.
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, lines, admin: format!("http://{admin}") }
+    }
+
+    /// Waits for a line with this beginning.
+    pub fn wait_line(&mut self, start: &str) -> String {
+        let deadline = Instant::now() + LINE_MAX;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("no line {start:?}"));
+            if line.starts_with(start) {
+                return line;
+            }
+        }
+    }
+
+    /// As a crash would end it.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// As an operator would end it.
+    pub fn terminate(mut self) -> ExitStatus {
+        self.signal("-TERM");
+        let deadline = Instant::now() + STOP_MAX;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the process did not stop within {STOP_MAX:?}");
+    }
+
+    /// Status and body of a GET on its listener for operators.
+    pub async fn probe(&self, path: &str) -> (u16, String) {
+        let answer = reqwest::get(format!("{}{path}", self.admin)).await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    /// Waits until a probe answers this.
+    pub async fn wait_probe(&self, path: &str, status: u16) -> String {
+        let deadline = Instant::now() + LINE_MAX;
+        loop {
+            let (found, body) = self.probe(path).await;
+            if found == status {
+                return body;
+            }
+            assert!(Instant::now() < deadline, "{path} answers {found}: {body}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Already gone is what most tests leave.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What three nodes and their router are started with.
+pub struct Plan {
+    dir: tempfile::TempDir,
+    pub seeds: Vec<String>,
+    operators: Vec<String>,
+}
+
+impl Plan {
+    /// Free addresses, and a configuration file that all processes share.
+    pub fn new(shards: u16) -> Self {
+        let dir = super::scratch();
+        let seeds: Vec<String> = (0..3).map(|_| free_address()).collect();
+        let operators = (0..3).map(|_| free_address()).collect();
+        let text = format!(
+            "[cluster]\nseeds = {seeds:?}\nshards = {shards}\n\n[embedder]\nrequired = false\nmodel_dir = {:?}\n",
+            dir.path().join("no-model")
+        );
+        std::fs::write(dir.path().join("cluster.toml"), text).unwrap();
+        Self { dir, seeds, operators }
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.dir.path().join("cluster.toml")
+    }
+
+    pub fn data(&self, index: usize) -> PathBuf {
+        self.dir.path().join(format!("node-{index}"))
+    }
+
+    pub fn key_file(&self) -> PathBuf {
+        self.dir.path().join("first.key")
+    }
+
+    /// Starts a node; what it says must be waited for.
+    pub fn start_node(&self, index: usize) -> Process {
+        let data = self.data(index);
+        let variables = [
+            ("HOLDFAST_NODE__DATA", data.to_str().unwrap()),
+            ("HOLDFAST_NODE__LISTEN", self.seeds[index].as_str()),
+            ("HOLDFAST_NODE__ADVERTISE", self.seeds[index].as_str()),
+            ("HOLDFAST_NODE__ADMIN", self.operators[index].as_str()),
+        ];
+        Process::start(&["node"], &self.config(), &variables, &self.operators[index])
+    }
+
+    /// Starts a router and waits until it serves. Its URL is the second part.
+    pub fn start_router(&self, settings: &[&str]) -> (Process, String) {
+        let (http, admin) = (free_address(), free_address());
+        let (at, operators) = (format!("router.http={http}"), format!("router.admin={admin}"));
+        let mut args = vec!["router", "--set", &at, "--set", &operators];
+        args.extend(settings.iter().flat_map(|setting| ["--set", setting]));
+        let mut router = Process::start(&args, &self.config(), &[], &admin);
+        assert_eq!(router.wait_line("ready "), format!("ready http://{http} admin={admin}"));
+        (router, format!("http://{http}"))
+    }
+
+    /// `holdfast ctl init` with further arguments.
+    pub fn init(&self, args: &[&str]) -> Output {
+        program().args(["ctl", "init", "--config"]).arg(self.config()).args(args).output().unwrap()
+    }
+
+    /// Founds the cluster of the nodes that run, and returns the first key.
+    pub fn found(&self) -> String {
+        let file = self.key_file();
+        let done = self.init(&["--key-file", file.to_str().unwrap()]);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        std::fs::read_to_string(file).unwrap().trim().to_owned()
+    }
+}
+
+/// The program, without settings of the environment that this test runs in.
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HOLDFAST_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A founded cluster of three nodes and one router.
+pub struct Cluster {
+    pub plan: Plan,
+    pub nodes: Vec<Option<Process>>,
+    pub router: Process,
+    pub url: String,
+    pub key: String,
+}
+
+impl Cluster {
+    pub fn start(shards: u16) -> Self {
+        let plan = Plan::new(shards);
+        let mut nodes: Vec<Process> = (0..3).map(|index| plan.start_node(index)).collect();
+        for node in &mut nodes {
+            node.wait_line("waiting for the founding ");
+        }
+        let key = plan.found();
+        for (id, node) in (1..).zip(&mut nodes) {
+            node.wait_line(&format!("ready node={id} "));
+        }
+        let (router, url) = plan.start_router(&[]);
+        Self { plan, nodes: nodes.into_iter().map(Some).collect(), router, url, key }
+    }
+
+    pub fn api(&self) -> Api {
+        Api::new(&self.url, &self.key)
+    }
+
+    pub fn admin_api(&self) -> Api {
+        Api::new(&self.router.admin, &self.key)
+    }
+
+    /// Starts a node again and waits until it is ready under its old id.
+    pub fn restart_node(&mut self, index: usize) {
+        let mut node = self.plan.start_node(index);
+        node.wait_line(&format!("ready node={} ", index + 1));
+        self.nodes[index] = Some(node);
+    }
+}

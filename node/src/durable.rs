@@ -1,0 +1,54 @@
+//! Small files that must be there, whole, after a power cut.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Replaces a file by `bytes`, so that after a crash at any point either the old or the new content
+/// is there: written beside it, synced, renamed over it, and the directory synced. `mode` are the
+/// permissions of a new file.
+///
+/// # Errors
+/// What the system said. The old content is still there unless the last step failed: then either is.
+pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temporary = temporary_beside(path);
+    // What a crash left there may have other permissions.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    File::open(parent)?.sync_all()
+}
+
+fn temporary_beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("记录.json");
+        replace_file(&path, b"first", 0o600).unwrap();
+        // What a crash before the rename leaves behind is in nobody's way.
+        fs::write(temporary_beside(&path), b"half of a much longer con").unwrap();
+        replace_file(&path, b"second", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(replace_file(&dir.path().join("no/such/folder"), b"x", 0o600).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! The life of a node process: an empty volume waits for the founding, then the node runs until it
+//! is stopped.
+
+use crate::admin::Probes;
+use crate::config::NodeConfig;
+use crate::founding::{FoundingService, Plan, PlanMember, Volume, VolumeError, wait_for_plan};
+use crate::node::{Node, StartError};
+use crate::raft::NodeId;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Time between two looks whether every group has a leader.
+const READY_PAUSE: Duration = Duration::from_millis(50);
+
+/// What happens in the life of a node process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The volume is empty; the cluster must be founded.
+    Waiting,
+    /// Every group has a leader.
+    Ready(NodeId),
+}
+
+/// Why a node process ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// Its volume cannot be used.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// The node does not start.
+    #[error("node {0} does not start: {1}")]
+    Start(NodeId, #[source] StartError),
+    /// The listener failed.
+    #[error("the listener failed: {0}")]
+    Listener(#[from] io::Error),
+    /// The plan of the volume is not for it.
+    #[error("the plan in {0} names other volumes")]
+    Foreign(String),
+}
+
+/// A node process.
+pub struct Process<'a> {
+    /// The folder that it keeps everything in.
+    pub data: &'a Path,
+    /// How the others reach it, as `host:port`.
+    pub advertise: &'a str,
+    /// What the probes answer.
+    pub probes: &'a Probes,
+    /// Ends it.
+    pub stop: &'a CancellationToken,
+}
+
+impl Process<'_> {
+    /// Runs on `listener` until it is stopped, then stops serving and leaves the states in order.
+    /// `tune` changes the defaults of the node's configuration; `tell` hears what happens.
+    ///
+    /// # Errors
+    /// [`ProcessError`] says why it cannot run.
+    pub async fn run(
+        &self,
+        listener: TcpListener,
+        tune: impl FnOnce(&mut NodeConfig),
+        tell: impl Fn(Event),
+    ) -> Result<(), ProcessError> {
+        let dir = self.data.to_owned();
+        let volume = Arc::new(blocking(move || Volume::open(&dir)).await??);
+        let service = FoundingService::new(Arc::clone(&volume), self.advertise);
+        let (plan, listener) = match volume.plan() {
+            Some(plan) => (plan, listener),
+            None => {
+                self.probes.waiting();
+                tell(Event::Waiting);
+                let (waiting, running) = twice(listener)?;
+                match wait_for_plan(waiting, service.clone(), self.stop.cancelled()).await? {
+                    Some(plan) => (plan, running),
+                    None => return Ok(()),
+                }
+            }
+        };
+        self.probes.opening();
+        let Some(this) = plan.member(&volume.instance()) else {
+            return Err(ProcessError::Foreign(volume.dir().display().to_string()));
+        };
+        let mut config = self.config(&volume, &plan, this);
+        tune(&mut config);
+        let node = Node::start_founded(config, listener, Some(service.clone()))
+            .await
+            .map_err(|error| ProcessError::Start(this.id, error))?;
+        blocking(move || volume.set_started()).await??;
+        service.set_running(node.founder());
+        self.probes.running(&node);
+        tokio::select! {
+            () = self.until_ready() => {
+                tell(Event::Ready(node.id()));
+                self.stop.cancelled().await;
+            }
+            () = self.stop.cancelled() => {}
+        }
+        self.probes.drain();
+        node.stop().await;
+        Ok(())
+    }
+
+    fn config(&self, volume: &Volume, plan: &Plan, this: &PlanMember) -> NodeConfig {
+        if this.address != self.advertise {
+            tracing::warn!(
+                known = this.address,
+                advertise = self.advertise,
+                "the cluster reaches this node at another address than node.advertise says"
+            );
+        }
+        let mut config =
+            NodeConfig::new(this.id, &plan.cluster_id, volume.dir(), plan.addresses(), plan.shards);
+        config.founding = !volume.has_started();
+        config
+    }
+
+    async fn until_ready(&self) {
+        while !self.probes.is_ready() {
+            tokio::time::sleep(READY_PAUSE).await;
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
+
+/// The same listening socket for two servers, one after the other: who connects in between waits
+/// in its queue instead of being refused.
+fn twice(listener: TcpListener) -> io::Result<(TcpListener, TcpListener)> {
+    let first = listener.into_std()?;
+    let second = first.try_clone()?;
+    Ok((TcpListener::from_std(first)?, TcpListener::from_std(second)?))
+}
