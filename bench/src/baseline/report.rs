@@ -189,10 +189,10 @@ struct Standing {
 
 impl Standing {
     fn line(&self) -> String {
-        let better =
-            |than: f64| if self.more_is_better { self.measured >= than } else { self.measured <= than };
-        let target = if better(self.target) { "reaches" } else { "**does not reach**" };
-        let flat = if better(self.flat) { "is better than" } else { "**is worse than**" };
+        // How much better, in the direction that is better.
+        let ahead = |than: f64| if self.more_is_better { self.measured - than } else { than - self.measured };
+        let target = if ahead(self.target) >= 0.0 { "reaches" } else { "**does not reach**" };
+        let flat = if ahead(self.flat) > 0.0 { "is better than" } else { "**is not better than**" };
         let show = self.show;
         format!(
             "- {}: holdfast ({}) {target} the published target ({}) and {flat} the flat arm measured here ({}).\n",
@@ -415,4 +415,35 @@ fn made_by(setup: &Setup) -> String {
         setup.embedder,
         setup.workload_sha256,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_plainly_what_is_not_won() {
+        let line = |measured, more_is_better| {
+            Standing { name: "x".to_owned(), measured, target: 0.5, flat: 0.3, more_is_better, show: percent }
+                .line()
+        };
+        for (measured, more_is_better, reaches, better) in [
+            (0.5, true, true, true),
+            (0.4, true, false, true),
+            (0.3, true, false, false),
+            (0.2, false, true, true),
+            (0.5, false, true, false),
+            (0.6, false, false, false),
+        ] {
+            let text = line(measured, more_is_better);
+            assert_eq!(text.contains("**does not reach**"), !reaches, "{text}");
+            assert_eq!(text.contains("**is not better than**"), !better, "{text}");
+        }
+    }
+
+    #[test]
+    fn tables_have_as_many_cells_in_every_row() {
+        let text = md_table(&["", "a"], &[["x".to_owned(), "1".to_owned()]]);
+        assert_eq!(text, "|  | a |\n| --- | ---: |\n| x | 1 |\n");
+    }
 }
