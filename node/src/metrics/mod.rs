@@ -9,12 +9,14 @@ mod applies;
 mod calls;
 mod recalls;
 mod scrape;
+mod snapshots;
 mod writes;
 
 pub(crate) use applies::ApplyMetrics;
 pub(crate) use calls::CallMetrics;
 pub(crate) use recalls::{RecallMetrics, Step};
 pub(crate) use scrape::{Scraper, Sources};
+pub(crate) use snapshots::SnapshotMetrics;
 pub(crate) use writes::{ProposalMetrics, SweepMetrics, WriteMetrics};
 
 use crate::raft::NodeId;
@@ -43,6 +45,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) sweeps: SweepMetrics,
     pub(crate) applies: ApplyMetrics,
     pub(crate) recalls: RecallMetrics,
+    pub(crate) snapshots: SnapshotMetrics,
     pub(crate) scraper: Scraper,
 }
 
@@ -66,6 +69,7 @@ impl NodeMetrics {
             sweeps: SweepMetrics::new(&maker)?,
             applies: ApplyMetrics::new(&maker)?,
             recalls: RecallMetrics::new(&maker)?,
+            snapshots: SnapshotMetrics::new(&maker)?,
             scraper,
             registry,
         })

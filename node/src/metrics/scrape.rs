@@ -63,6 +63,38 @@ const LOG_SYNC: Def =
 const STATE_ROWS: Def = Def("holdfast_state_rows", "Rows of the group's state.", GROUP, G);
 const STATE_DISK: Def =
     Def("holdfast_state_disk_bytes", "Bytes that the group's state takes on disk.", GROUP, G);
+const PURGED: Def = Def(
+    "holdfast_raft_purged_index",
+    "Log index up to which the entries of the group are removed from this node's log.",
+    GROUP,
+    G,
+);
+const SNAPSHOT_INDEX: Def =
+    Def("holdfast_snapshot_index", "Log index of the group's newest snapshot file.", GROUP, G);
+const SNAPSHOT_FILE: Def =
+    Def("holdfast_snapshot_file_bytes", "Size of the group's newest snapshot file.", GROUP, G);
+const SNAPSHOT_LOG: Def = Def(
+    "holdfast_snapshot_log_bytes",
+    "Bytes of log applied since the group's newest snapshot file.",
+    GROUP,
+    G,
+);
+const SNAPSHOT_INSTALLS: Def = Def(
+    "holdfast_snapshot_installs_total",
+    "States that were replaced by a snapshot file since the node started, at the start included.",
+    &[],
+    C,
+);
+const SNAPSHOT_DAMAGED: Def =
+    Def("holdfast_snapshot_damaged_total", "Snapshot files that were set aside as damaged.", &[], C);
+const SNAPSHOT_SENT: Def =
+    Def("holdfast_snapshot_sent_bytes_total", "Bytes of snapshot files sent to other nodes.", &[], C);
+const SNAPSHOT_RECEIVED: Def = Def(
+    "holdfast_snapshot_received_bytes_total",
+    "Bytes of snapshot files received from other nodes.",
+    &[],
+    C,
+);
 const SPACES_LIVE: Def = Def("holdfast_spaces_live", "Spaces in memory.", &[], G);
 const SPACES_LOADING: Def = Def("holdfast_spaces_loading", "Spaces being loaded into memory.", &[], G);
 const SPACES_BYTES: Def = Def("holdfast_spaces_bytes", "Memory of the spaces in memory.", &[], G);
@@ -77,7 +109,7 @@ const SPACES_WORN: Def = Def(
     C,
 );
 
-const ALL: [&Def; 24] = [
+const ALL: [&Def; 32] = [
     &GROUPS,
     &IS_LEADER,
     &TERM,
@@ -96,6 +128,14 @@ const ALL: [&Def; 24] = [
     &LOG_SYNC,
     &STATE_ROWS,
     &STATE_DISK,
+    &PURGED,
+    &SNAPSHOT_INDEX,
+    &SNAPSHOT_FILE,
+    &SNAPSHOT_LOG,
+    &SNAPSHOT_INSTALLS,
+    &SNAPSHOT_DAMAGED,
+    &SNAPSHOT_SENT,
+    &SNAPSHOT_RECEIVED,
     &SPACES_LIVE,
     &SPACES_LOADING,
     &SPACES_BYTES,
@@ -165,6 +205,7 @@ impl Collector for Scraper {
         sources.raft(&mut families);
         log(&mut families, &sources.raft.log_stats());
         sources.states(&mut families);
+        sources.snapshots(&mut families);
         families.0.into_values().collect()
     }
 }
@@ -202,6 +243,26 @@ impl Sources {
         families.add(&QUORUM_AGE, &[], quorum_age_ms as f64 / 1e3);
         families.add(&ENTRIES, &[], entries as f64);
         families.add(&COMMANDS, &[], commands as f64);
+    }
+
+    fn snapshots(&self, families: &mut Families) {
+        let (mut installs, mut damaged) = (0, 0);
+        for (group, state) in &self.groups {
+            let label = [group.id().to_string()];
+            let newest = state.snapshots().newest();
+            let (index, bytes) = newest.map_or((0, 0), |file| (file.id().index, file.bytes()));
+            families.add(&PURGED, &label, group.purged().unwrap_or(0) as f64);
+            families.add(&SNAPSHOT_INDEX, &label, index as f64);
+            families.add(&SNAPSHOT_FILE, &label, bytes as f64);
+            families.add(&SNAPSHOT_LOG, &label, state.log_bytes_since_snapshot() as f64);
+            installs += state.installs();
+            damaged += state.snapshots().damaged();
+        }
+        let (sent, received) = self.raft.snapshot_bytes_moved();
+        families.add(&SNAPSHOT_INSTALLS, &[], installs as f64);
+        families.add(&SNAPSHOT_DAMAGED, &[], damaged as f64);
+        families.add(&SNAPSHOT_SENT, &[], sent as f64);
+        families.add(&SNAPSHOT_RECEIVED, &[], received as f64);
     }
 
     fn states(&self, families: &mut Families) {

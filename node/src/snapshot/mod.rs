@@ -13,6 +13,7 @@ mod drafts;
 mod files;
 mod format;
 mod reader;
+mod scheduler;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -22,4 +23,6 @@ pub use drafts::{Incoming, SnapshotDraft};
 pub use files::{SnapshotFile, SnapshotFiles};
 pub use format::{FileId, Header, SnapshotError, Summary};
 pub use reader::SnapshotReader;
+pub use scheduler::SnapshotSettings;
+pub(crate) use scheduler::run;
 pub use writer::SnapshotWriter;

@@ -2,4 +2,5 @@
 
 mod crashes;
 mod harness;
+mod scheduling;
 mod transfers;
