@@ -49,6 +49,9 @@ pub(crate) struct DevArgs {
     /// Keep the data in a temporary folder that is removed at the end
     #[arg(long, conflicts_with = "data")]
     ephemeral: bool,
+    /// Write a snapshot file after so many bytes of log, and keep few log files: for tests
+    #[arg(long, hide = true, value_name = "BYTES")]
+    snapshot_log_bytes: Option<u64>,
 }
 
 /// Runs until SIGINT or SIGTERM.
@@ -63,7 +66,7 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let embedder = tokio::task::spawn_blocking(open_embedder).await??;
     let key_row = key_row(&cluster.key)?;
 
-    let nodes = Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row).await?;
+    let nodes = Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row, args.snapshot_log_bytes).await?;
     let mut config = RouterConfig::new(args.http, args.admin, nodes.members().to_vec());
     config.dev = Some(nodes.clone());
     config.registries = nodes.registries();
