@@ -301,31 +301,8 @@ fn groups(outcome: &Outcome) -> String {
     format!("\n## By language and kind of question\n\n{}", md_table(&header, &rows))
 }
 
-const MEASURED: &str = "
-## What is measured
-
-A user has several sessions over weeks. Each later session opens with one of several questions (\"what must I respect when
-I book a trip?\"); each question stands for one way in which the session may open, and is answered with one context for the
-prompt. A *key memory* is a hard constraint or a preference that the user stated, or an exception from one.
-
-- **Tokens per session**: tokens of that context, averaged over all questions. Flat: the whole history, in the same
-  format. Counted by tiktoken's `o200k_base`.
-- **Key recall**: of the key memories that are true at that time and that the question is about, the share that the context
-  holds. Flat: that the plain cosine's k nearest turns hold.
-- **Stale contamination**: of all key memories in the context, whether asked for or not, the share that is superseded,
-  corrected, or an exception that is over. A statement and its repetition count once.
-- **Context P50 and P99**: from the question to the finished context. Flat: embedding the question and comparing it with
-  every vector, in f32 and in this program. Holdfast: one recall through the router's REST, and the assembly of the
-  context in the client, until the server has a call that does both. One request at a time, so it is the time
-  of an unloaded system, the first recall of a session after its writes included.
-- **Ingest**: until every turn is embedded and kept; for holdfast, acknowledged by a majority of three nodes.
-- **Leaks**: memories in answers that are not the asking user's own. Users come in pairs of look-alikes: the same
-  sessions, the same topics and phrasings, other values.
-
-The holdfast arm writes every turn at the end of its session, with role, session and time, and nothing else: no labels, no
-importance. It asks with the profile named below, for turns of role `user`, with the session's start as the time of the question, and
-fills the budget with whole turns, best first.
-";
+/// What the figures mean.
+const MEASURED: &str = include_str!("measured.md");
 
 fn workload(setup: &Setup) -> String {
     let parameters = &setup.parameters;
