@@ -121,9 +121,9 @@ fi
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 add_secret cargo-config "$cargo_home/config.toml" "$cargo_home/config"
 add_secret pip-config "${PIP_CONFIG_FILE:-}" "$HOME/.config/pip/pip.conf" "$HOME/.pip/pip.conf" /etc/pip.conf
-# The crates that this machine has fetched already.
+# The crates that this machine has fetched already; what the build adds is thrown away.
 volumes=()
-[[ -d $cargo_home/registry ]] && volumes=(--volume "$cargo_home/registry:/usr/local/cargo/registry")
+[[ -d $cargo_home/registry ]] && volumes=(--volume "$cargo_home/registry:/usr/local/cargo/registry:O")
 
 echo "building $image with the profile $profile"
 buildah bud --isolation=chroot --layers "${pull[@]}" "${secrets[@]}" "${volumes[@]}" \

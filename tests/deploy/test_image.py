@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,21 @@ def test_the_context_has_what_is_copied_and_nothing_private(root: Path, dockerfi
     for member in re.findall('"([^"]+)"', members[1]):
         assert member in allowed, f"{member} is a member of the workspace and not in the context"
     assert not {"data", "target", ".git"} & set(allowed)
+
+
+def test_the_context_has_what_the_code_includes(root: Path) -> None:
+    ignored = (root / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    kept_out = [line.removeprefix("**/") for line in ignored if line.startswith("**/")]
+    allowed = [root / line[1:] for line in ignored if line.startswith("!")]
+    found = 0
+    for folder in allowed:
+        for file in folder.rglob("*.rs"):
+            for name in re.findall(r'include_(?:str|bytes)!\(\s*(?:concat!\(\s*)?"([^"]+)"', file.read_text(encoding="utf-8")):
+                path = (file.parent / name).resolve()
+                found += 1
+                assert any(path.is_relative_to(place) for place in allowed), f"{file} includes {name}"
+                assert not any(fnmatch(path.name, pattern) for pattern in kept_out), f"{file} includes {name}"
+    assert found
 
 
 def test_the_image_and_the_chart_agree(dockerfile: str) -> None:
