@@ -100,6 +100,30 @@ fn a_build_that_takes_too_much_is_given_up_and_leaves_nothing() {
     assert_eq!(build(&state).unwrap().id().index, 6);
 }
 
+/// Applies that change much ahead of the reader are slowed down, and end the build at the limit.
+#[test]
+fn a_build_keeps_no_more_than_it_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = open(dir.path(), &boot(1));
+    state.apply(log()).unwrap();
+    state.begin_view(true).unwrap();
+    assert!(matches!(state.begin_view(true), Err(BuildError::NotNow(_))), "one build at a time");
+    let slow = state.pause();
+    assert!(slow > Duration::ZERO);
+    let limits = |kept_bytes| BuildLimits { kept_bytes, ..BuildLimits::default() };
+    for (at, id) in ["m-3-5", "m-3-6", "m-3-7"].into_iter().enumerate() {
+        state.apply(vec![delete(7 + at as u64, id)]).unwrap();
+    }
+    let kept = state.applying.lock().view.as_ref().unwrap().kept_bytes();
+    assert!(state.next_range(&limits(kept + 1)).is_ok());
+    assert!(state.pause() > slow, "more than half of what may be kept is kept");
+    state.apply(vec![delete(10, "m-6-50")]).unwrap();
+    assert!(matches!(state.next_range(&limits(100)), Err(BuildError::GivenUp(_))));
+    // An ordinary build afterwards finds everything as it should be.
+    state.applying.lock().view = None;
+    assert_eq!(rows_of(&build(&state).unwrap()), replicated(&state));
+}
+
 #[test]
 fn a_state_that_does_not_have_its_hash_is_not_written() {
     let dir = tempfile::tempdir().unwrap();

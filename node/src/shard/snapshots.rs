@@ -114,7 +114,7 @@ impl ShardState {
     }
 
     /// Registers a view of the state between two applies.
-    fn begin_view(&self, throttle: bool) -> Result<Header, BuildError> {
+    pub(super) fn begin_view(&self, throttle: bool) -> Result<Header, BuildError> {
         let mut applying = self.applying.lock();
         let Applying { applied, view, failed } = &mut *applying;
         let Some(position) = applied.last else { return Err(BuildError::NotNow("the state is empty")) };
@@ -137,7 +137,7 @@ impl ShardState {
         ))
     }
 
-    fn next_range(&self, limits: &BuildLimits) -> Result<(Vec<Row>, bool), BuildError> {
+    pub(super) fn next_range(&self, limits: &BuildLimits) -> Result<(Vec<Row>, bool), BuildError> {
         let mut applying = self.applying.lock();
         let Some(view) = &mut applying.view else {
             return Err(BuildError::GivenUp("the state failed or was replaced".into()));

@@ -3,7 +3,8 @@
 
 use crate::index::Spaces;
 use crate::raft::{
-    Group, GroupSpec, NodeId, OpenError, ProposeError, RaftNode, RaftNodeConfig, StaticAddresses, SystemClock,
+    Group, GroupSpec, LogFiles, NodeId, OpenError, ProposeError, RaftNode, RaftNodeConfig, StaticAddresses,
+    SystemClock,
 };
 use crate::shard::tests::{add, space};
 use crate::shard::{BootId, BuildLimits, ShardPlace, ShardState};
@@ -51,6 +52,7 @@ pub(super) struct Cluster {
     pub(super) nodes: BTreeMap<NodeId, TestNode>,
     pub(super) fetch_wait: Duration,
     pub(super) fetch_bytes_per_second: u64,
+    pub(super) log_files: LogFiles,
     addresses: Arc<StaticAddresses>,
     sockets: BTreeMap<NodeId, SocketAddr>,
 }
@@ -77,6 +79,7 @@ impl Cluster {
             nodes: BTreeMap::new(),
             fetch_wait: Duration::from_secs(20),
             fetch_bytes_per_second: 1 << 30,
+            log_files: LogFiles::default(),
             addresses: Arc::default(),
             sockets: BTreeMap::new(),
         }
@@ -114,6 +117,7 @@ impl Cluster {
         config.heartbeat = Duration::from_millis(100);
         config.fetch_wait = self.fetch_wait;
         config.fetch_bytes_per_second = self.fetch_bytes_per_second;
+        config.log_files = self.log_files;
         let applier = Arc::clone(&state) as _;
         let specs = vec![GroupSpec { id: GROUP, replicas: self.replicas.clone(), applier }];
         let raft =
@@ -218,4 +222,17 @@ impl Cluster {
 
 pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|n| format!("{prefix}-{n}")).collect()
+}
+
+/// Long names that do not compress.
+pub(super) fn long_names(prefix: &str, count: usize) -> Vec<String> {
+    let long = |n: usize| {
+        let mut state = n as u64 + prefix.len() as u64 * 7_919;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            format!("{:016x}", state.rotate_left(17))
+        };
+        format!("{prefix}-{n}-{}", (0..14).map(|_| next()).collect::<String>())
+    };
+    (0..count).map(long).collect()
 }

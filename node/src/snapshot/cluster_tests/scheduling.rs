@@ -1,9 +1,10 @@
 //! Files and purges at the time when they are due.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::harness::{Cluster, names, until};
+use super::harness::{Cluster, long_names, names, until};
 use crate::metrics::NodeMetrics;
-use crate::raft::NodeId;
+use crate::raft::{LogFiles, NodeId};
+use crate::shard::BootId;
 use crate::snapshot::{SnapshotSettings, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,6 +53,9 @@ impl Schedulers {
 async fn files_are_written_and_logs_purged_when_they_are_due() {
     let dir = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::new(dir.path(), 1, &[1, 2, 3]);
+    let log_files =
+        LogFiles { file_bytes: 64 << 10, keep_bytes: 256 << 10, look_every: Duration::from_millis(50) };
+    cluster.log_files = log_files;
     cluster.start(&[1, 2, 3]).await;
     let mut schedulers = Schedulers::new(20_000);
     for id in [1, 2, 3] {
@@ -62,7 +66,7 @@ async fn files_are_written_and_logs_purged_when_they_are_due() {
     assert!(cluster.nodes.values().all(|node| node.state.snapshots().newest_index().is_none()));
     let mut ids: BTreeSet<String> = names("few", 20).into_iter().collect();
     for round in 0..4 {
-        let more = names(&format!("round-{round}"), 300);
+        let more = long_names(&format!("round-{round}"), 400);
         cluster.write(&more, |_| ()).await;
         ids.extend(more);
     }
@@ -76,7 +80,19 @@ async fn files_are_written_and_logs_purged_when_they_are_due() {
         until("nothing is due", || node.state.log_bytes_since_snapshot() <= due).await;
         assert_eq!(node.state.snapshots().damaged(), 0, "node {id}");
     }
+    // And the files of the log go, after much more than they may keep was written.
+    for node in cluster.nodes.values() {
+        assert!(node.raft.log_stats().bytes > 512 << 10);
+        until("log files are removed", || {
+            node.raft.log_stats().disk_bytes <= log_files.keep_bytes + 2 * log_files.file_bytes
+        })
+        .await;
+    }
     schedulers.stop_all().await;
+    cluster.converge(&ids).await;
+    cluster.stop_all().await;
+    cluster.boot = BootId("another".into());
+    cluster.start(&[1, 2, 3]).await;
     cluster.converge(&ids).await;
     cluster.stop_all().await;
 }

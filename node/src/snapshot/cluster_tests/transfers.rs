@@ -1,7 +1,7 @@
 //! Files between replicas.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::harness::{Cluster, GROUP, names, until, within};
+use super::harness::{Cluster, GROUP, long_names, names, until, within};
 use crate::raft::OpenError;
 use crate::shard::BootId;
 use std::collections::BTreeSet;
@@ -155,16 +155,7 @@ async fn a_transfer_survives_the_loss_of_the_leader() {
     cluster.start(&[1, 2, 3]).await;
     cluster.stop(3).await;
     // Texts that do not compress, so that the file has several pieces.
-    let ids: Vec<String> = (0..400u64)
-        .map(|n| {
-            let mut state = n;
-            let mut next = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                format!("{:016x}", state.rotate_left(17))
-            };
-            format!("{n}-{}", (0..14).map(|_| next()).collect::<String>())
-        })
-        .collect();
+    let ids = long_names("m", 400);
     cluster.write(&ids, |_| ()).await;
     for id in [1, 2] {
         cluster.snapshot(id).await;
