@@ -234,12 +234,12 @@ impl Group {
         self.0.replica.log.purged().map(|purged| purged.index)
     }
 
-    /// How far the follower that is furthest behind has the log, if this replica leads and has others.
-    pub fn least_matched(&self) -> Option<u64> {
+    /// The first index that some other replica lacks, if this one leads and there are others.
+    pub fn first_missing(&self) -> Option<u64> {
         let metrics = self.0.replica.raft.metrics();
         let metrics = metrics.borrow();
         let others = metrics.replication.as_ref()?.iter().filter(|(node, _)| **node != self.0.replica.node);
-        others.map(|(_, matched)| matched.map_or(0, |matched| matched.index)).min()
+        others.map(|(_, matched)| matched.map_or(0, |matched| matched.index + 1)).min()
     }
 
     /// How many commands this replica has proposed, in how many entries.

@@ -127,7 +127,7 @@ impl SnapshotFiles {
     /// # Errors
     /// [`SnapshotError::Io`] if the directory cannot be read or written.
     pub fn open(dir: &Path, cluster: &str, group: GroupId) -> Result<Arc<Self>, SnapshotError> {
-        fs::create_dir_all(dir).map_err(|error| io_error(dir, error))?;
+        create_durably(dir).map_err(|error| io_error(dir, error))?;
         let files = Self {
             dir: dir.to_owned(),
             cluster: cluster.to_owned(),
@@ -292,6 +292,16 @@ impl SnapshotFiles {
     fn sync_dir(&self) -> Result<(), SnapshotError> {
         File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(|error| io_error(&self.dir, error))
     }
+}
+
+/// Makes a directory that a power cut cannot take away again, with the files in it: it is the shard's,
+/// in that of all shards, in the node's.
+fn create_durably(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    for ancestor in dir.ancestors().take(4).filter(|path| !path.as_os_str().is_empty()) {
+        File::open(ancestor)?.sync_all()?;
+    }
+    Ok(())
 }
 
 fn check_owner(header: &Header, cluster: &str, group: GroupId) -> Result<(), SnapshotError> {

@@ -165,9 +165,11 @@ impl Scheduler {
     /// a whole file, for as long as the log does not grow by another such span.
     fn purge_upto(&self, group: &Group, state: &ShardState, file: &SnapshotFile) -> Option<u64> {
         let index = file.id().index;
-        let matched = group.least_matched().map_or(index, |matched| matched.min(index));
         let too_long = state.log_bytes_since_snapshot() > self.due_bytes(state) / 2;
-        let upto = if too_long { index } else { matched };
+        let upto = match group.first_missing() {
+            Some(missing) if !too_long => missing.checked_sub(1)?.min(index),
+            _ => index,
+        };
         group.purged().is_none_or(|purged| purged < upto).then_some(upto)
     }
 }
