@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 BIN := target/debug/holdfast
 
-.PHONY: help setup build run demo test lint fmt bench docs
+.PHONY: help setup build run demo test test-deploy lint fmt bench docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1|/' | column -t -s '|'
@@ -28,12 +28,18 @@ lint: ## Check formatting, lints, licences and layering; change nothing
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
 	scripts/check-licences.sh
+	python3 grafana/generate.py --check
+	scripts/sync-chart-files.sh --check
 
 fmt: ## Fix formatting
 	$(CARGO) fmt --all
 
 test: setup lint ## Run every test
 	scripts/test.sh
+
+test-deploy: setup build ## Run the long tests of the deployment: build the image and run it, build the guide
+	scripts/test-image.sh
+	scripts/docs.sh
 
 bench: setup ## Build for release, measure the parts, and put a cluster on loopback under load
 	$(CARGO) bench --locked --package holdfast-bench --bench micro

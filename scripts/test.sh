@@ -12,3 +12,10 @@ else
     cargo test --locked --workspace --tests --bins --lib
 fi
 cargo test --locked --workspace --doc --quiet
+# Each benchmark once, so that none of them rots.
+cargo test --locked --workspace --bench micro --quiet >/dev/null
+
+# The chart, the dashboards and the alerts, with the program that was built for the tests.
+scripts/fetch-prometheus.sh
+python=$(scripts/python-env.sh)
+"$python" -m pytest --quiet -m "not long" tests/deploy

@@ -14,7 +14,8 @@ pub struct Health {
 pub struct HealthReport {
     /// Groups that have failed on this node and come back only with a restart, each with the reason.
     pub failed: Vec<(GroupId, String)>,
-    /// Groups of which this node knows no leader: too few replicas talk to each other.
+    /// Groups of which this node knows no leader, or leads them itself without a majority: too few
+    /// replicas talk to each other.
     pub leaderless: Vec<GroupId>,
     /// Groups of this node.
     pub groups: usize,
@@ -35,7 +36,7 @@ impl Health {
         let mut report = HealthReport { groups: self.groups.len(), ..HealthReport::default() };
         for group in &self.groups {
             let status = group.status();
-            match (status.failure, status.leader) {
+            match (status.failure, status.leader.filter(|_| !status.lost_quorum)) {
                 (Some(why), _) => report.failed.push((status.group, why)),
                 (None, None) => report.leaderless.push(status.group),
                 (None, Some(_)) => {}

@@ -108,12 +108,15 @@ impl Group {
         // openraft has no check-quorum: a cut-off leader would take writes that can never commit.
         // A leader of a new term has no acknowledgement yet and may try.
         let now = Instant::now();
-        match self.quorum_ack(&metrics, now) {
-            Some(ack) if now.saturating_duration_since(ack) > 2 * self.0.replica.lease => {
-                Err(ProposeError::Unavailable("no majority of the replicas answers".into()))
-            }
-            _ => Ok(()),
+        if self.has_lost_quorum(self.quorum_ack(&metrics, now), now) {
+            return Err(ProposeError::Unavailable("no majority of the replicas answers".into()));
         }
+        Ok(())
+    }
+
+    /// Whether the last confirmation of this leadership is too old to go on.
+    fn has_lost_quorum(&self, last_ack: Option<Instant>, now: Instant) -> bool {
+        last_ack.is_some_and(|ack| now.saturating_duration_since(ack) > 2 * self.0.replica.lease)
     }
 
     /// Confirms with a majority that this replica still leads, and waits until all that was
@@ -135,6 +138,7 @@ impl Group {
         let ack = self.quorum_ack(&metrics, now);
         let mut status =
             GroupStatus::of(self.0.replica.id, &metrics, self.0.replica.log.committed(), ack, now);
+        status.lost_quorum = self.has_lost_quorum(ack, now);
         if is_gone && status.failure.is_none() {
             status.failure = Some("it ended without a word; the log of this process says why".into());
         }

@@ -34,6 +34,9 @@ pub struct GroupStatus {
     pub last_quorum_ack: Option<Instant>,
     /// Milliseconds since then.
     pub millis_since_quorum_ack: Option<u64>,
+    /// Whether this replica leads without a majority that still answers: openraft lets it go on, but
+    /// it can commit nothing.
+    pub lost_quorum: bool,
     /// The voters; those of the old and of the new membership while it changes.
     pub voters: Vec<NodeId>,
     /// Why the group does not run on this node, if it does not.
@@ -63,6 +66,7 @@ impl GroupStatus {
                 && applied.is_some_and(|applied| applied.term == metrics.current_term),
             last_quorum_ack,
             millis_since_quorum_ack: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            lost_quorum: false,
             voters: metrics.membership_config.voter_ids().collect(),
             failure: metrics.running_state.as_ref().err().map(ToString::to_string),
         }

@@ -39,7 +39,9 @@ impl NodeService {
         let groups = self.inner.replicas.iter().map(|(id, replica)| {
             let status = replica.group.status();
             let visible = replica.state.visible().unwrap_or(0);
-            v1::Group { group: *id, leader: status.leader, term: status.term, visible }
+            // One that leads without a majority can do nothing for anybody.
+            let leader = status.leader.filter(|_| !status.lost_quorum);
+            v1::Group { group: *id, leader, term: status.term, visible }
         });
         v1::TopologyResponse {
             cluster_id: self.inner.cluster_id.clone(),
