@@ -30,7 +30,7 @@ const BUDGETS: [usize; 7] = [500, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000];
 #[derive(Debug, Args)]
 pub struct BaselineArgs {
     /// Seed of the workload
-    #[arg(long, default_value_t = 11)]
+    #[arg(long, default_value_t = 21)]
     seed: u64,
     /// Phrasings of the workload: figures are published for those that no rule was written against
     #[arg(long, value_enum, default_value_t = Phrasings::HeldOut)]
