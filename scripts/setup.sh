@@ -5,6 +5,7 @@ set -euo pipefail
 missing=()
 command -v cc >/dev/null || missing+=(build-essential)
 command -v curl >/dev/null || missing+=(curl)
+command -v ip >/dev/null || missing+=(iproute2)
 command -v python3 >/dev/null || missing+=(python3)
 python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 
