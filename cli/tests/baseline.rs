@@ -81,7 +81,14 @@ fn a_short_run_compares_both_arms_and_writes_the_report() {
     let plot = std::fs::read_to_string(folder.path().join("baseline.svg")).unwrap();
     assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"));
 
-    // The result of one seed can be shown in the report of another.
-    let again = baseline(folder.path(), &["--flat-only", "--seed", "5", "--also", "result.json"]);
-    assert_eq!(again.status.code(), Some(2), "--also needs --report");
+    // Wrong calls end before any work is done.
+    for (arguments, code) in [
+        (&["--also", "result.json"][..], 2),
+        (&["--flat-only", "--report", "x.md", "--also", "result.json"][..], 2),
+        (&["--report", "x.md", "--also", "baseline.md"][..], 1),
+    ] {
+        let output = baseline(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert!(!folder.path().join("x.md").exists());
+    }
 }

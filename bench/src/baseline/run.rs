@@ -54,7 +54,7 @@ pub struct BaselineArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "flat_only")]
     report: Option<PathBuf>,
     /// Show the result of an earlier run with another seed in the report (its JSON); repeatable
-    #[arg(long, value_name = "FILE", requires = "report")]
+    #[arg(long, value_name = "FILE", requires = "report", conflicts_with = "flat_only")]
     also: Vec<PathBuf>,
     /// Run the flat arm alone, without a server: the parameters were fixed by this
     #[arg(long)]
