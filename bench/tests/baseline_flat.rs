@@ -29,7 +29,7 @@ fn flat_is_within_fifteen_percent_of_the_published_baseline() {
     let Some(model) = model() else { return };
     let parameters = Parameters::FIXED;
     for (seed, phrasings) in [(4, Phrasings::Train), (5, Phrasings::HeldOut), (6, Phrasings::All)] {
-        let workload = Workload::generate(seed, 20, phrasings, &parameters).unwrap();
+        let workload = Workload::generate(seed, 10, phrasings, &parameters).unwrap();
         let run = flat::run(&workload, model.as_ref(), parameters.flat_k, &[]).unwrap();
         let arm = Arm::new(&run.tally, run.ingest_s);
         let off = arm.off_the_published();
