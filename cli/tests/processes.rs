@@ -7,6 +7,8 @@ use common::cluster::{Cluster, Plan, program};
 use common::{Api, free_address};
 use reqwest::StatusCode;
 use serde_json::json;
+use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
@@ -138,6 +140,11 @@ async fn what_cannot_be_founded_says_why() {
         assert_eq!((status, body.contains("waiting for the founding")), (503, true), "{body}");
         assert_eq!(node.probe("/metrics").await.0, 200);
     }
+    for tenant in ["", "a\nb", &"长".repeat(100)] {
+        let odd = plan.init(&["--tenant", tenant]);
+        assert_eq!(code(&odd), 2, "a tenant that no call could name: {}", text(&odd.stdout));
+        assert!(text(&odd.stderr).contains("tenant"), "{}", text(&odd.stderr));
+    }
     std::fs::write(plan.key_file(), "hf_short_123\n").unwrap();
     let bad_key = plan.init(&["--key-file", plan.key_file().to_str().unwrap()]);
     assert_eq!(code(&bad_key), 2);
@@ -153,6 +160,8 @@ async fn what_cannot_be_founded_says_why() {
     let other = Plan::new(1);
     let mut first = other.start_node(0);
     first.wait_line("waiting for the founding ");
+    let mut half = TcpStream::connect(first.admin.trim_start_matches("http://")).unwrap();
+    half.write_all(b"GET /healthz HTTP/1.1\r\nHo").unwrap();
     let data = format!("node.data={}", other.data(0).display());
     let (listen, admin) =
         (format!("node.listen={}", free_address()), format!("node.admin={}", free_address()));
@@ -163,5 +172,6 @@ async fn what_cannot_be_founded_says_why() {
     let second = second.output().unwrap();
     assert_eq!(code(&second), 1);
     assert!(text(&second.stderr).contains("another holdfast uses"), "{}", text(&second.stderr));
-    assert!(first.terminate().success());
+    assert!(first.terminate().success(), "half a request keeps nobody");
+    drop(half);
 }

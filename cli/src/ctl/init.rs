@@ -7,9 +7,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use holdfast_bench::client::ClientError;
 use holdfast_core::access::{ApiKeyRow, Rights, TenantRow};
-use holdfast_node::durable::replace_file;
+use holdfast_core::limits;
 use holdfast_node::founding::{FoundError, Founded, Founding, found};
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub(crate) struct InitArgs {
 
 /// Founds the cluster.
 pub(super) async fn run(args: InitArgs) -> Result<()> {
+    // A tenant that no call could name would make a cluster that nobody can use.
+    limits::check_id("tenant", &args.tenant).map_err(|error| ClientError::Usage(error.detail))?;
     let config = args.sources.load(Role::Router)?;
     let row = |key: &str| {
         holdfast_router::api_key_row(key, &args.tenant, None, Rights::ALL, KEY_NAME, None)
@@ -85,7 +88,8 @@ fn report(args: &InitArgs, founded: &Founded) -> Result<()> {
 }
 
 /// The key in the file, or a new one, which is in the file before the cluster knows it: a founding
-/// that is cut off must not leave a cluster whose key nobody has.
+/// that is cut off must not leave a cluster whose key nobody has. Of two calls that make the file
+/// at once, the second takes the key of the first.
 fn first_key(
     file: Option<&Path>,
     tenant: &str,
@@ -93,18 +97,56 @@ fn first_key(
 ) -> Result<(String, ApiKeyRow)> {
     let new = || holdfast_router::new_api_key(tenant, None, Rights::ALL, KEY_NAME, None);
     let Some(file) = file else { return Ok(new()) };
-    match std::fs::read_to_string(file) {
-        Ok(text) => {
-            let key = text.trim().to_owned();
-            let row = row(&key).with_context(|| format!("{} holds no key", file.display()))?;
-            Ok((key, row))
+    if !file.exists() {
+        let (key, row) = new();
+        if write_new(file, &key).with_context(|| format!("cannot write the key to {}", file.display()))? {
+            return Ok((key, row));
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let (key, row) = new();
-            replace_file(file, format!("{key}\n").as_bytes(), 0o600)
-                .with_context(|| format!("cannot write the key to {}", file.display()))?;
-            Ok((key, row))
+    }
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the key in {}", file.display()))?;
+    let key = text.trim().to_owned();
+    let row = row(&key).with_context(|| format!("{} holds no key", file.display()))?;
+    Ok((key, row))
+}
+
+/// Makes the file, whole and on disk, for its owner alone. False: somebody else was faster, and
+/// nothing was changed.
+fn write_new(file: &Path, key: &str) -> io::Result<bool> {
+    let folder = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+    writeln!(temporary, "{key}")?;
+    temporary.as_file().sync_all()?;
+    match temporary.persist_noclobber(file) {
+        Ok(_) => {}
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(error) => return Err(error.error),
+    }
+    File::open(folder)?.sync_all()?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn calls_at_once_take_one_key() {
+        let row = |key: &str| Ok(holdfast_router::api_key_row(key, "t", None, Rights::ALL, KEY_NAME, None)?);
+        for _ in 0..50 {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("钥匙.key");
+            let call = || first_key(Some(&file), "t", row).unwrap().0;
+            let keys = std::thread::scope(|scope| {
+                let calls: Vec<_> = (0..4).map(|_| scope.spawn(call)).collect();
+                calls.into_iter().map(|call| call.join().unwrap()).collect::<Vec<_>>()
+            });
+            let held = std::fs::read_to_string(&file).unwrap();
+            assert!(keys.iter().all(|key| key == held.trim()), "{keys:?} {held}");
+            assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
         }
-        Err(error) => Err(error).with_context(|| format!("cannot read the key in {}", file.display())),
     }
 }

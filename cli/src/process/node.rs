@@ -13,6 +13,9 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+/// How long open connections to the listener for operators may take to end.
+const ADMIN_STOP_MAX: Duration = Duration::from_secs(2);
+
 /// Arguments of `holdfast node`.
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
@@ -31,7 +34,7 @@ pub(crate) async fn run(args: NodeArgs) -> Result<()> {
     let listener = listen(config.node.listen, "node.listen").await?;
     let (listen, operators_at) = (listener.local_addr()?, operators.local_addr()?);
     let served = CancellationToken::new();
-    let admin = tokio::spawn(admin::serve(operators, probes.clone(), served.clone().cancelled_owned()));
+    let mut admin = tokio::spawn(admin::serve(operators, probes.clone(), served.clone().cancelled_owned()));
     let tell = |event| {
         let line = match event {
             Event::Waiting => format!("waiting for the founding listen={listen} admin={operators_at}\n"),
@@ -45,8 +48,17 @@ pub(crate) async fn run(args: NodeArgs) -> Result<()> {
         Process { data: &config.node.data, advertise: &config.node.advertise, probes: &probes, stop: &stop };
     let ran = process.run(listener, |node| tune(node, &config), tell).await;
     served.cancel();
-    admin.await?.context("the listener for operators failed")?;
-    Ok(ran?)
+    // Someone who sends half a request must not keep the process alive.
+    match tokio::time::timeout(ADMIN_STOP_MAX, &mut admin).await {
+        Ok(ended) => {
+            ran?;
+            Ok(ended?.context("the listener for operators failed")?)
+        }
+        Err(_) => {
+            admin.abort();
+            Ok(ran?)
+        }
+    }
 }
 
 fn tune(node: &mut NodeConfig, config: &Config) {
