@@ -1,10 +1,10 @@
 //! The data directory of `holdfast dev`: who may use it, and what it is.
 
 use anyhow::{Context, Result, bail};
+use holdfast_node::durable::replace_file;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a development cluster is; written once, before its first start.
@@ -68,15 +68,9 @@ impl DataDir {
 
     /// Says what the cluster is, durably: before its nodes first start, and when it is founded.
     pub(super) fn write(&self, cluster: &Cluster) -> Result<()> {
-        let (path, temp) = (self.path.join("cluster.json"), self.path.join("cluster.json.tmp"));
-        let write = || -> io::Result<()> {
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
-            file.write_all(&serde_json::to_vec_pretty(cluster)?)?;
-            file.sync_all()?;
-            fs::rename(&temp, &path)?;
-            File::open(&self.path)?.sync_all()
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        let path = self.path.join("cluster.json");
+        // For its owner alone: it holds the first key.
+        replace_file(&path, &serde_json::to_vec_pretty(cluster)?, 0o600)
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 }
