@@ -1,7 +1,6 @@
 //! A `holdfast dev --ephemeral` child process for benchmarks that were given no server.
 
 use std::collections::VecDeque;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,9 +42,9 @@ impl DevServer {
     }
 
     async fn start_program(program: &Path, start_max: Duration) -> Result<Self> {
-        let (http, admin) = free_addresses()?;
+        // The kernel gives the ports; the `ready` line tells them.
         let mut child = Command::new(program)
-            .args(["dev", "--ephemeral", "--http", &http, "--admin", &admin])
+            .args(["dev", "--ephemeral", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .env_remove("HOLDFAST_URL")
             .env_remove("HOLDFAST_API_KEY")
             .stdin(Stdio::null())
@@ -123,14 +122,6 @@ fn parse_ready(line: &str) -> Option<(String, String)> {
     let url = words.next().filter(|url| url.starts_with("http://"))?;
     let key = words.find_map(|word| word.strip_prefix("key="))?;
     Some((url.to_owned(), key.to_owned()))
-}
-
-/// Two loopback addresses whose ports were free a moment ago.
-fn free_addresses() -> Result<(String, String)> {
-    let bind = || TcpListener::bind("127.0.0.1:0").context("no free loopback port");
-    // Both are held until both are known, so that they differ.
-    let (one, two) = (bind()?, bind()?);
-    Ok((one.local_addr()?.to_string(), two.local_addr()?.to_string()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,9 @@
 
 pub mod cluster;
 pub mod load;
+mod ports;
+
+pub use ports::free_address;
 
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -107,10 +110,6 @@ fn wait_ready(child: &mut Child) -> (String, String) {
             return (url.to_owned(), key.to_owned());
         }
     }
-}
-
-pub fn free_address() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// HTTP with a key.
