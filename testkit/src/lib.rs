@@ -1,0 +1,3 @@
+//! What the tests of several crates share. Nothing that ships depends on it.
+
+pub mod history;
