@@ -123,7 +123,7 @@ fn is_linearizable(calls: &[Call], limit: Duration) -> Option<bool> {
     }
     let (found, result) = mpsc::channel();
     thread::spawn(move || {
-        let answer = WGLChecker::<Cell>::is_linearizable(Actions::from_actions(actions));
+        let answer = WGLChecker::<cell::Memory>::is_linearizable(Actions::from_actions(actions));
         // Nobody waits any more if it took too long.
         let _ = found.send(answer);
     });

@@ -5,7 +5,8 @@ use todc_utils::specifications::Specification;
 /// A memory as a reader sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cell {
-    /// 1 at its creation, one more with each change.
+    /// 1 at its creation, one more with each change. A memory that is made anew under the id of a
+    /// deleted one counts on from there.
     pub version: u64,
     /// Its text, or whatever tells two values apart.
     pub value: String,
@@ -78,33 +79,55 @@ impl Operation {
     }
 }
 
-impl Change {
-    /// What it makes of a memory; `None` if it is refused.
-    fn apply(&self, cell: Option<&Cell>) -> Option<Option<Cell>> {
-        match (self, cell) {
-            (Self::Create { value }, None) => Some(Some(Cell { version: 1, value: value.clone() })),
-            (Self::Replace { if_version, value }, Some(cell)) if cell.version == *if_version => {
-                Some(Some(Cell { version: cell.version + 1, value: value.clone() }))
+/// What is behind an id.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Stored {
+    /// The last version that it had, 0 before the first.
+    version: u64,
+    value: Option<String>,
+}
+
+impl Stored {
+    fn holds(&self, found: Option<&Cell>) -> bool {
+        match (&self.value, found) {
+            (None, None) => true,
+            (Some(value), Some(cell)) => cell.version == self.version && cell.value == *value,
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+
+    /// What a change makes of it; `None` if the change is refused.
+    fn changed(&self, change: &Change) -> Option<Self> {
+        let next = |value: &String| Self { version: self.version + 1, value: Some(value.clone()) };
+        match (change, &self.value) {
+            (Change::Create { value }, None) => Some(next(value)),
+            (Change::Replace { if_version, value }, Some(_)) if self.version == *if_version => {
+                Some(next(value))
             }
-            (Self::Delete, Some(_)) => Some(None),
-            (Self::Create { .. } | Self::Replace { .. } | Self::Delete, _) => None,
+            (Change::Delete, Some(_)) => Some(Self { value: None, ..self.clone() }),
+            (Change::Create { .. } | Change::Replace { .. } | Change::Delete, _) => None,
         }
     }
 }
 
-impl Specification for Cell {
-    type State = Option<Cell>;
+/// The object itself.
+pub(super) struct Memory;
+
+impl Specification for Memory {
+    type State = Stored;
     type Operation = Operation;
 
     fn init() -> Self::State {
-        None
+        Stored::default()
     }
 
     fn apply(operation: &Operation, state: &Self::State) -> (bool, Self::State) {
         match operation {
-            Operation::Read { found } => (found.as_ref().is_none_or(|found| found == state), state.clone()),
+            Operation::Read { found } => {
+                (found.as_ref().is_none_or(|found| state.holds(found.as_ref())), state.clone())
+            }
             Operation::Write { change, answer } => {
-                let made = change.apply(state.as_ref());
+                let made = state.changed(change);
                 match (answer, made) {
                     (Answer::Done | Answer::Unknown, Some(after)) => (true, after),
                     (Answer::Done, None) | (Answer::Refused, Some(_)) => (false, state.clone()),

@@ -90,6 +90,19 @@ fn of_two_replacements_of_one_version_one_is_made() {
 }
 
 #[test]
+fn versions_count_on_behind_a_deletion() {
+    let deleted = [
+        (told(create("a"), Answer::Done), 1, Some(2)),
+        (told(Change::Delete, Answer::Done), 3, Some(4)),
+        (told(Change::Delete, Answer::Refused), 5, Some(6)),
+        (told(create("b"), Answer::Done), 7, Some(8)),
+    ];
+    let read = |version| history(&[&deleted[..], &[(found(version, "b"), 9, Some(10))]].concat());
+    assert_eq!(read(2).check(LIMIT), Ok(()));
+    assert!(read(1).check(LIMIT).is_err());
+}
+
+#[test]
 fn keys_do_not_explain_each_other() {
     let recorder = Recorder::default();
     recorder.begin(1, "a", Operation::write(create("x"))).end(told(create("x"), Answer::Done));
