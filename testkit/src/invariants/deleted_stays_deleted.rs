@@ -1,0 +1,53 @@
+use super::{Held, broken};
+use std::collections::BTreeSet;
+
+/// A memory whose deletion was acknowledged is found by nobody who asks afterwards, whatever jobs and
+/// imports bring; only its owner may say it again.
+#[derive(Debug, Clone, Default)]
+pub struct DeletedStaysDeleted(BTreeSet<String>);
+
+impl DeletedStaysDeleted {
+    /// The name of the invariant.
+    pub const NAME: &str = "deleted stays deleted";
+
+    /// A deletion was acknowledged.
+    pub fn deleted(&mut self, memory: &str) {
+        self.0.insert(memory.to_owned());
+    }
+
+    /// Whether a linearizable read that begins now must find nothing.
+    pub fn is_deleted(&self, memory: &str) -> bool {
+        self.0.contains(memory)
+    }
+
+    /// The memories that were deleted.
+    pub fn memories(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// What a read found that began when [`DeletedStaysDeleted::is_deleted`] said `was_deleted`.
+    ///
+    /// # Errors
+    /// If it found what was deleted.
+    pub fn read(&self, memory: &str, was_deleted: bool, found: bool) -> Held {
+        if was_deleted && found {
+            return broken(Self::NAME, format!("{memory} was found after its deletion was acknowledged"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_that_is_found_again_is_noticed() {
+        let mut deleted = DeletedStaysDeleted::default();
+        assert!(deleted.read("a", deleted.is_deleted("a"), true).is_ok());
+        deleted.deleted("a");
+        assert!(deleted.read("a", false, true).is_ok(), "the read began before");
+        assert!(deleted.read("a", deleted.is_deleted("a"), false).is_ok());
+        assert!(deleted.read("a", deleted.is_deleted("a"), true).is_err());
+    }
+}
