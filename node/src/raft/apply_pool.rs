@@ -17,7 +17,8 @@ type Job = Box<dyn FnOnce() + Send>;
 /// A handle to the apply threads. They end when the last handle is dropped.
 #[derive(Clone)]
 pub(crate) struct ApplyPool {
-    jobs: mpsc::Sender<Job>,
+    /// Without threads the calls run where they are awaited, for a simulation on one thread.
+    jobs: Option<mpsc::Sender<Job>>,
 }
 
 impl ApplyPool {
@@ -38,7 +39,7 @@ impl ApplyPool {
                 }
             })?;
         }
-        Ok(ApplyPool { jobs })
+        Ok(ApplyPool { jobs: Some(jobs) })
     }
 
     /// Half of the cores, at least one.
@@ -51,15 +52,19 @@ impl ApplyPool {
         &self,
         call: impl FnOnce() -> Result<T, ApplierError> + Send + 'static,
     ) -> Result<T, ApplierError> {
+        let call = move || {
+            catch_unwind(AssertUnwindSafe(call))
+                .unwrap_or_else(|_panic| Err(ApplierError("the state panicked; see the log".into())))
+        };
+        let Some(jobs) = &self.jobs else { return call() };
         let (answer, answered) = oneshot::channel();
         let job = Box::new(move || {
-            let result = catch_unwind(AssertUnwindSafe(call))
-                .unwrap_or_else(|_panic| Err(ApplierError("the state panicked; see the log".into())));
+            let result = call();
             // Nobody waits when the group is being dropped.
             let _ = answer.send(result);
         });
         let stopped = || ApplierError("the apply threads have stopped".into());
-        self.jobs.send(job).await.map_err(|_closed| stopped())?;
+        jobs.send(job).await.map_err(|_closed| stopped())?;
         answered.await.map_err(|_dropped| stopped())?
     }
 }

@@ -18,6 +18,7 @@ mod guarded_clock;
 mod log;
 mod multi;
 mod network;
+mod platform;
 mod reads;
 mod record;
 mod service;

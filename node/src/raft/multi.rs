@@ -11,22 +11,18 @@ use openraft::error::{InitializeError as RaftInitializeError, RaftError};
 use openraft::{Config, SnapshotPolicy};
 
 use super::address::AddressBook;
-use super::apply_pool::ApplyPool;
 use super::clock::Clock;
 use super::error::{InitializeError, OpenError};
 use super::group::Group;
 pub use super::log::LogFiles;
-use super::log::{LogEngine, LogOptions, LogStats};
+use super::log::{LogDevice, LogStats};
 use super::network::Peers;
+use super::platform::Platform;
 use super::service::{RaftService, Registry};
 use super::starter::Starter;
 use super::transfer::Transfers;
 use super::types::{Applier, GroupId, NodeId};
 
-/// Memory for the newest log entries, shared by all groups of the node.
-const LOG_CACHE_BYTES: usize = 64 << 20;
-/// A group's least share of it.
-const LOG_CACHE_GROUP_BYTES_MIN: usize = 256 << 10;
 /// Groups that recover at the same time when the node starts.
 const STARTING_MAX: usize = 8;
 
@@ -133,7 +129,7 @@ impl Timing {
 pub struct RaftNode {
     node_id: NodeId,
     cluster_id: String,
-    log: Arc<LogEngine>,
+    log: Arc<dyn LogDevice>,
     registry: Arc<Registry>,
     transfers: Arc<Transfers>,
     groups: BTreeMap<GroupId, Group>,
@@ -153,21 +149,22 @@ impl RaftNode {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
         check(&config, &specs)?;
-        let options = LogOptions {
-            dir: config.dir.clone(),
-            node: config.node_id,
-            cluster: config.cluster_id.clone(),
-            files: config.log_files,
-        };
-        let log = tokio::task::spawn_blocking(move || LogEngine::open(&options))
-            .await
-            .map_err(|error| OpenError::Config(format!("opening the log: {error}")))??;
-        let threads = config.apply_threads.unwrap_or_else(ApplyPool::default_threads);
-        let pool = ApplyPool::start(threads)
-            .map_err(|error| OpenError::Config(format!("starting the apply threads: {error}")))?;
-        let peers =
-            Arc::new(Peers::new(config.node_id, config.cluster_id.clone(), addresses, config.heartbeat));
-        let cache_bytes = (LOG_CACHE_BYTES / specs.len().max(1)).max(LOG_CACHE_GROUP_BYTES_MIN);
+        let platform = Platform::of_machine(&config, specs.len()).await?;
+        Self::open_on(platform, config, specs, addresses, clock).await
+    }
+
+    /// As [`RaftNode::open`], on a given ground.
+    pub(crate) async fn open_on(
+        platform: Platform,
+        config: RaftNodeConfig,
+        specs: Vec<GroupSpec>,
+        addresses: Arc<dyn AddressBook>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, OpenError> {
+        check(&config, &specs)?;
+        let Platform { log, group_cache_bytes: cache_bytes, pool, connect } = platform;
+        let cluster = config.cluster_id.clone();
+        let peers = Arc::new(Peers::new(config.node_id, cluster, addresses, connect, config.heartbeat));
         let transfers = Arc::new(Transfers::new(peers.clone(), config.fetch_bytes_per_second));
         let starter =
             Starter { config: &config, log: &log, pool, peers, transfers: &transfers, clock, cache_bytes };
@@ -268,7 +265,7 @@ impl RaftNode {
     pub async fn shutdown(&self) {
         futures::future::join_all(self.groups.values().map(Group::shutdown)).await;
         self.registry.clear();
-        if let Err(error) = self.log.close().await {
+        if let Err(error) = Arc::clone(&self.log).close().await {
             tracing::error!(node = self.node_id, %error, "the log did not close cleanly");
         }
     }

@@ -20,6 +20,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::acks::AckClock;
 use super::address::AddressBook;
+use super::platform::Connect;
 use super::record::DecodeError;
 use super::types::{GroupId, NodeId, RaftVote, TypeConfig};
 use super::wire::{self, MESSAGE_BYTES_MAX};
@@ -39,6 +40,7 @@ pub(crate) struct Peers {
     this_node: NodeId,
     cluster: String,
     addresses: Arc<dyn AddressBook>,
+    connect: Connect,
     backoff_max: Duration,
     clients: Mutex<HashMap<NodeId, (String, RaftClient<Channel>)>>,
 }
@@ -61,9 +63,10 @@ impl Peers {
         this_node: NodeId,
         cluster: String,
         addresses: Arc<dyn AddressBook>,
+        connect: Connect,
         backoff_max: Duration,
     ) -> Self {
-        Peers { this_node, cluster, addresses, backoff_max, clients: Mutex::default() }
+        Peers { this_node, cluster, addresses, connect, backoff_max, clients: Mutex::default() }
     }
 
     /// The client for a peer; it connects when first used and again whenever the connection is lost.
@@ -81,7 +84,7 @@ impl Peers {
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
             .keep_alive_while_idle(true);
-        let client = RaftClient::new(endpoint.connect_lazy())
+        let client = RaftClient::new((self.connect)(&endpoint))
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         clients.insert(node, (address, client.clone()));

@@ -8,7 +8,7 @@ use super::apply_pool::ApplyPool;
 use super::clock::Clock;
 use super::error::OpenError;
 use super::group::{Group, Replica};
-use super::log::{GroupLog, LogEngine};
+use super::log::{GroupLog, LogDevice};
 use super::multi::{GroupSpec, RaftNodeConfig, Timing};
 use super::network::{Network, Peers};
 use super::state_machine::StateMachine;
@@ -21,7 +21,7 @@ const FETCH_PAUSE: Duration = Duration::from_millis(500);
 /// What every group of the node is started with.
 pub(super) struct Starter<'a> {
     pub(super) config: &'a RaftNodeConfig,
-    pub(super) log: &'a Arc<LogEngine>,
+    pub(super) log: &'a Arc<dyn LogDevice>,
     pub(super) pool: ApplyPool,
     pub(super) peers: Arc<Peers>,
     pub(super) transfers: &'a Transfers,

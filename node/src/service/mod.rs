@@ -3,6 +3,7 @@
 //! Every call names an access that a router's authentication made; it is checked again here, so
 //! that a router's mistake cannot cross the wall between two tenants.
 
+mod gate;
 mod meta;
 mod reads;
 mod recall;

@@ -1,4 +1,5 @@
-use super::{NodeService, Replica, deadline, refusals, shard};
+use super::gate::Asked;
+use super::{NodeService, Replica, refusals};
 use crate::raft::GroupId;
 use crate::shard::ShardState;
 use holdfast_core::access::Rights;
@@ -9,7 +10,6 @@ use holdfast_core::limits::{self, HISTORY_VERSIONS_MAX, LIST_ITEMS_MAX};
 use holdfast_core::memory::{HistoryRow, IndexRow, MemoryRow, SpaceRow};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{Reader, Row};
-use holdfast_core::token::Seen;
 use holdfast_proto::{Refused, View, memory_from_rows, v1};
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,33 +22,15 @@ const LIST_BYTES_FULL: usize = 8 << 20;
 const SCAN_STEP: usize = 256;
 
 impl NodeService {
-    /// Waits until this replica may answer: as its leader, and not older than what was seen.
+    /// Waits until this replica may answer.
     pub(super) async fn ready(
         &self,
-        group: GroupId,
+        id: GroupId,
         replica: &Replica,
         read: Option<v1::Read>,
     ) -> Result<Instant, Refused> {
-        let read = read.unwrap_or_default();
-        let deadline = deadline(read.deadline_ms);
-        let at_least = read.at_least.map(Seen::try_from).transpose()?;
-        let at_least = at_least.filter(|seen| shard(group).is_ok_and(|shard| seen.shard == shard));
-        // A position of another life of the shard, or one that its log does not reach, says nothing
-        // here; only a quorum can. A leader's log holds every index that a true token can name.
-        let last_log = replica.group.status().last_log.unwrap_or(0);
-        let foreign =
-            at_least.is_some_and(|seen| seen.incarnation != self.inner.incarnation || seen.index > last_log);
-        if read.consistency() == v1::Consistency::Linearizable || foreign {
-            let point = replica.group.linearizable(deadline).await;
-            wait_visible(&replica.state, point.map_err(|error| refusals::of_read(&error))?, deadline).await?;
-        } else {
-            let session = replica.group.can_serve_session_read();
-            session.map_err(|refused| refusals::of_session_read(&refused))?;
-        }
-        if let Some(seen) = at_least.filter(|_| !foreign) {
-            wait_visible(&replica.state, seen.index, deadline).await?;
-        }
-        Ok(deadline)
+        let Replica { group, state, .. } = replica;
+        Asked { id, group, state: state.as_ref(), incarnation: self.inner.incarnation }.ready(read).await
     }
 
     pub(super) async fn read_one(&self, request: v1::GetRequest) -> Result<v1::GetResponse, Refused> {
@@ -89,15 +71,6 @@ impl NodeService {
             Ok(v1::HistoryResponse { versions, seen })
         })
         .await
-    }
-}
-
-async fn wait_visible(state: &ShardState, index: u64, deadline: Instant) -> Result<(), Refused> {
-    let mut visible = state.watch_visible();
-    let wait = visible.wait_for(|visible| visible.is_some_and(|visible| visible >= index));
-    match tokio::time::timeout_at(deadline.into(), wait).await {
-        Ok(Ok(_)) => Ok(()),
-        _ => Err(refusals::behind("this replica has not applied what the token has seen; ask again")),
     }
 }
 

@@ -16,6 +16,15 @@ impl TokenFloor {
         *known = stage.max(*known);
     }
 
+    /// What it means that a session finds no memory whose deletion somebody has asked for: that it
+    /// was deleted, if the session knew it, and else that it was not made yet.
+    pub fn missing(&self, session: u64, memory: &str) -> Stage {
+        match self.0.get(&(session, memory.to_owned())) {
+            None | Some(Stage::Absent) => Stage::Absent,
+            Some(Stage::Version(_) | Stage::Deleted) => Stage::Deleted,
+        }
+    }
+
     /// A read of the session with its token found this stage; the token named `token`, and the
     /// answer says that it is of `answer` (indices of the same life of the memory's group).
     ///
@@ -57,6 +66,8 @@ mod tests {
         assert!(floor.read(1, "记忆", Stage::Version(1), Some(4), 4).is_err());
         assert!(floor.read(1, "记忆", Stage::Absent, Some(4), 4).is_err());
         assert!(floor.read(1, "记忆", Stage::Version(3), Some(4), 3).is_err());
+        assert_eq!(floor.missing(2, "无"), Stage::Absent);
+        assert_eq!(floor.missing(1, "记忆"), Stage::Deleted);
         floor.told(1, "记忆", Stage::Deleted);
         assert!(floor.read(1, "记忆", Stage::Absent, Some(5), 5).is_ok());
         assert!(floor.read(1, "记忆", Stage::Version(9), Some(5), 5).is_err());

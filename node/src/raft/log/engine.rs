@@ -213,17 +213,6 @@ impl LogEngine {
         self.requests.send(request).await.map_err(|_closed| LogError::Closed)
     }
 
-    /// Queues a change and waits until it is on disk.
-    pub(crate) async fn write(&self, group: GroupId, change: Change) -> Result<(), LogError> {
-        let (sender, receiver) = oneshot::channel();
-        let done: Done = Box::new(move |result| {
-            // A caller that went away does not need the answer.
-            let _ = sender.send(result);
-        });
-        self.submit(group, change, Some(done)).await?;
-        receiver.await.map_err(|_dropped| LogError::Closed)?
-    }
-
     /// The engine, for reading.
     pub(crate) fn raw(&self) -> Result<Arc<RawEngine>, LogError> {
         self.raw.read().clone().ok_or(LogError::Closed)

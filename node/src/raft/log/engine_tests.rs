@@ -10,6 +10,7 @@ use protobuf::well_known_types::BytesValue;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
+use super::device::LogDevice;
 use super::engine::{LogEngine, LogFiles, LogOptions};
 use super::writer::{Change, Done};
 use crate::raft::error::LogError;

@@ -1,6 +1,7 @@
 //! The node's log: one raft-engine holds the entries, votes and commit marks of all groups, and one
 //! thread writes them, so that many groups share each fsync.
 
+mod device;
 mod engine;
 mod files;
 mod reader;
@@ -8,6 +9,7 @@ mod store;
 mod tail;
 mod writer;
 
+pub(crate) use device::LogDevice;
 pub(crate) use engine::{LogEngine, LogOptions};
 pub use engine::{LogFiles, LogStats};
 pub use files::SYNC_BOUNDS_US;

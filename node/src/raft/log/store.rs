@@ -14,7 +14,8 @@ use openraft::{
 use parking_lot::Mutex;
 use protobuf::well_known_types::BytesValue;
 
-use super::engine::{LogEngine, key, region};
+use super::device::LogDevice;
+use super::engine::key;
 use super::tail::{Tail, next_index};
 use super::writer::{Change, Done};
 use crate::raft::error::LogError;
@@ -37,7 +38,7 @@ pub(crate) struct GroupLog(Arc<Inner>);
 
 struct Inner {
     group: GroupId,
-    engine: Arc<LogEngine>,
+    engine: Arc<dyn LogDevice>,
     tail: Mutex<Tail>,
     committed: Mutex<Option<LogPosition>>,
     /// What may be purged is what these hold; without them nothing may.
@@ -55,30 +56,28 @@ impl From<DecodeError> for LogError {
 impl GroupLog {
     /// Finds the group's log in the engine.
     pub(crate) async fn open(
-        engine: Arc<LogEngine>,
+        engine: Arc<dyn LogDevice>,
         group: GroupId,
         cached_bytes_max: usize,
         snapshots: Option<Arc<SnapshotFiles>>,
     ) -> Result<Self, LogError> {
-        let raw = engine.raw()?;
-        let region = region(group);
-        let get = |key: &[u8]| raw.get(region, key);
-        let purged = get(key::PURGED).map(|bytes| decode_position(&bytes)).transpose()?;
-        let committed = get(key::COMMITTED).map(|bytes| decode_position(&bytes)).transpose()?;
+        let get = |key: &[u8]| engine.get(group, key);
+        let purged = get(key::PURGED)?.map(|bytes| decode_position(&bytes)).transpose()?;
+        let committed = get(key::COMMITTED)?.map(|bytes| decode_position(&bytes)).transpose()?;
         let first = next_index(purged);
-        let mut end = raw.last_index(region).map_or(first, |last| last + 1);
-        if let Some(marker) = get(key::END) {
+        let span = engine.span(group)?;
+        let mut end = span.map_or(first, |(_, last)| last + 1);
+        if let Some(marker) = get(key::END)? {
             let marker = <[u8; 8]>::try_from(marker.as_slice())
                 .map_err(|_| LogError::Corrupt(format!("group {group}: a truncate marker of wrong size")))?;
             end = end.min(u64::from_be_bytes(marker));
         }
-        if end > first && raw.first_index(region) != Some(first) {
-            let found = raw.first_index(region);
+        let found = span.map(|(start, _)| start);
+        if end > first && found != Some(first) {
             return Err(LogError::Corrupt(format!(
                 "group {group}: the log starts at {found:?}, not {first}"
             )));
         }
-        drop(raw);
         let last = if end > first {
             engine.read(group, end - 1, end, usize::MAX).await?.pop().map(|entry| entry.log_id.into())
         } else {
@@ -236,7 +235,7 @@ impl GroupLog {
     }
 
     fn vote(&self) -> Result<Option<RaftVote>, LogError> {
-        let Some(bytes) = self.0.engine.raw()?.get(region(self.0.group), key::VOTE) else { return Ok(None) };
+        let Some(bytes) = self.0.engine.get(self.0.group, key::VOTE)? else { return Ok(None) };
         Ok(Some(record::decode::<VoteRecord>(&bytes)?.into_vote()?))
     }
 
