@@ -172,6 +172,14 @@ async fn every_documented_metric_is_shown_and_no_other() {
     assert_eq!(shown.nodes(), BTreeSet::from(["1", "2", "3"]));
 }
 
+/// Memories on a node: semantic, episodic, procedural.
+fn stored(shown: &Scrape, node: &str) -> [f64; 3] {
+    ["semantic", "episodic", "procedural"].map(|kind| {
+        let labels = [format!("kind=\"{kind}\""), format!("node=\"{node}\"")];
+        shown.sum("holdfast_memories", &[&labels[0], &labels[1]])
+    })
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_numbers_are_those_of_the_load() {
     let data = scratch();
@@ -229,6 +237,7 @@ async fn the_numbers_are_those_of_the_load() {
         "holdfast_raft_proposed_commands_total",
         "holdfast_log_sync_seconds_count",
         "holdfast_log_sync_seconds_sum",
+        "holdfast_raft_commit_seconds_count",
         "holdfast_log_appended_entries_total",
         "holdfast_log_written_bytes_total",
         "holdfast_log_disk_bytes",
@@ -241,6 +250,10 @@ async fn the_numbers_are_those_of_the_load() {
         "holdfast_spaces_budget_bytes",
     ] {
         assert!(shown.sum(always, &[]) > 0.0, "{always}");
+    }
+    // What was created, less what was deleted or expired, on each node.
+    for node in ["1", "2", "3"] {
+        assert_eq!(stored(&shown, node), [3.0, 2.0, 0.0], "node {node}");
     }
     let rows = |node: &str| shown.sum("holdfast_state_rows", &[&format!("node=\"{node}\"")]);
     assert_eq!([rows("1"), rows("2")], [rows("3"), rows("3")], "replicas have the same rows");

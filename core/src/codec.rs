@@ -5,7 +5,7 @@
 //! never changes under its format byte: a changed struct gets a new byte, and the old one stays
 //! readable. Enums may gain variants at their end.
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The first byte of every stored value and command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,17 +62,33 @@ pub trait Stored: Serialize + DeserializeOwned {
     /// [`CodecError`] if the bytes are empty, of an unknown format, damaged or too long.
     fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let what = Self::WHAT;
-        let (format, body) = bytes.split_first().ok_or(CodecError::Empty { what })?;
-        if *format != Format::V1 as u8 {
-            return Err(CodecError::UnknownFormat { what, found: *format });
-        }
-        let (value, rest) = postcard::take_from_bytes(body).map_err(|error| malformed(what, &error))?;
+        let (value, rest) =
+            postcard::take_from_bytes(body(what, bytes)?).map_err(|error| malformed(what, &error))?;
         if rest.is_empty() {
             Ok(value)
         } else {
             let reason = format!("{} bytes follow the value", rest.len());
             Err(CodecError::Malformed { what, reason })
         }
+    }
+}
+
+/// Reads the first fields of a stored value, `T`, and leaves the rest of it unread.
+pub(crate) fn decode_front<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    bytes: &'a [u8],
+) -> Result<T, CodecError> {
+    let body = body(what, bytes)?;
+    postcard::take_from_bytes(body).map(|(value, _rest)| value).map_err(|error| malformed(what, &error))
+}
+
+/// What follows the format byte.
+fn body<'a>(what: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], CodecError> {
+    let (format, body) = bytes.split_first().ok_or(CodecError::Empty { what })?;
+    if *format == Format::V1 as u8 {
+        Ok(body)
+    } else {
+        Err(CodecError::UnknownFormat { what, found: *format })
     }
 }
 

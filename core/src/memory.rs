@@ -4,6 +4,7 @@
 //!
 //! All times are microseconds since 1970-01-01 UTC. Enums are stored by position: append only.
 
+use crate::codec::CodecError;
 use crate::codec::stored;
 use crate::vector::Vector;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind, in the order of their stored numbers.
+    pub const ALL: [Self; 3] = [Self::Semantic, Self::Episodic, Self::Procedural];
+
     /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -32,7 +36,7 @@ impl Kind {
 
     /// Finds a kind by its wire name.
     pub fn from_wire(name: &str) -> Option<Self> {
-        [Self::Semantic, Self::Episodic, Self::Procedural].into_iter().find(|kind| kind.as_str() == name)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 }
 
@@ -286,6 +290,20 @@ pub enum IdempotencyId {
     Made([u8; 16]),
     /// The id of the memory with this `seq`, which existed before.
     Existing(u64),
+}
+
+impl IndexRow {
+    /// The kind in an encoded row, read without the rest of it.
+    ///
+    /// # Errors
+    /// [`CodecError`] as [`crate::codec::Stored::decode`].
+    pub fn kind_of(bytes: &[u8]) -> Result<Kind, CodecError> {
+        /// The first fields of an [`IndexRow`].
+        #[derive(Deserialize)]
+        struct Front<'a>(#[serde(borrow)] &'a str, Kind);
+        let Front(_id, kind) = crate::codec::decode_front("IndexRow", bytes)?;
+        Ok(kind)
+    }
 }
 
 stored!(MemoryRow, IndexRow, SpaceRow, Counters, HistoryRow, TombstoneRow, IdempotencyRow);

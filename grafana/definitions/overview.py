@@ -6,6 +6,7 @@ from .panels import Dashboard, Panel, Query, Row, mean, quantile
 CLIENT = f'<router>, route=~"{limits.CLIENT_ROUTES}"'
 RECALL = f'<router>, route=~"{limits.RECALL_ROUTES}"'
 BY_GROUP = "namespace, job, group"
+BY_REPLICA = "namespace, job, node, group"
 
 ERRORS = f'holdfast_router_requests_total{{{CLIENT}, code=~"{limits.SERVER_CODES}"}}'
 REQUESTS = f"holdfast_router_requests_total{{{CLIENT}}}"
@@ -242,6 +243,13 @@ LOG = Row(
             limits=((limits.LOG_SYNC_P99_SECONDS, "red"),),
         ),
         Panel(
+            "Commit time, P99",
+            "Time from a leader's append of an entry until a majority has it on disk; 99 of 100 are faster.",
+            "well above the log sync time: the network between the nodes, or one slow disk among the majority.",
+            "s",
+            (Query(quantile(0.99, "holdfast_raft_commit_seconds", "<node>", "node"), "leader {{node}}"),),
+        ),
+        Panel(
             "Changes per sync",
             "How many changes of the log share one fsync, and how many batches are written per second.",
             "many batches with one change each: there is room for more concurrent writers.",
@@ -328,6 +336,20 @@ APPLY = Row(
 MEMORIES = Row(
     "Memories",
     (
+        Panel(
+            "Memories stored by kind",
+            "Memories in the states of the groups' leaders, so that each counts once, by kind.",
+            "a fall without deletions by callers: look at what was swept when due.",
+            "none",
+            (
+                Query(
+                    f"sum by (kind) (max by ({BY_REPLICA}, kind) (holdfast_memories{{<node>}})"
+                    f" * on ({BY_REPLICA}) group_left () max by ({BY_REPLICA}) (holdfast_raft_is_leader{{<node>}}))",
+                    "{{kind}}",
+                ),
+            ),
+            stacked=True,
+        ),
         Panel(
             "Memories written by kind",
             "Memories written per second, by kind (semantic, episodic, procedural), whatever became of them.",

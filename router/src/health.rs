@@ -30,19 +30,27 @@ pub(crate) async fn healthz() -> Answer<Response> {
     answer(StatusCode::OK, &Health { status: "ok" })
 }
 
-/// Every Raft group has a leader that this router can reach, and it is not being stopped: requests
-/// can be served.
+/// Whether requests should be sent here: some Raft group has a leader that this router can reach, and
+/// it is not being stopped.
+///
+/// One group without a leader is told (`degraded`) and does not make a router unready: all routers see
+/// the same, and all of them out of service would end what the other groups still serve.
 pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Answer<Response> {
     let (nodes, groups) = (shared.nodes.nodes(), shared.nodes.groups());
     let leaderless: Vec<u16> =
         groups.iter().filter(|group| group.leader.is_none()).map(|group| group.group.0).collect();
-    let (ready, draining) = (shared.is_ready(), shared.drain.has_begun());
+    let draining = shared.drain.has_begun();
+    let ready = !draining && leaderless.len() < groups.len();
     let embedder = match &shared.embedding {
         Some(embedding) => embedding.embedder().model_id().to_owned(),
         None => "absent: keyword search only; run make setup to fetch the embedding model".to_owned(),
     };
     let readiness = Readiness {
-        status: if ready { "ready" } else { "not ready" },
+        status: match ready {
+            true if leaderless.is_empty() => "ready",
+            true => "degraded",
+            false => "not ready",
+        },
         draining,
         nodes: nodes.len(),
         nodes_reachable: nodes.iter().filter(|node| node.reachable).count(),

@@ -68,7 +68,7 @@ pub fn benches(criterion: &mut Criterion) {
     println!(
         "log_append: {} syncs of {:?} on average",
         stats.syncs,
-        stats.sync_time / stats.syncs.max(1) as u32
+        stats.sync_times.total / stats.syncs.max(1) as u32
     );
     runtime.block_on(node.shutdown());
 }

@@ -121,6 +121,18 @@ pub(crate) fn prefixed(prefix: u16, rest: &[u8]) -> Vec<u8> {
     key
 }
 
+/// The family of a row of a space; `None` for other keys. Reads the key's structure alone.
+pub fn family(key: &[u8]) -> Option<u8> {
+    let (slot, path) = key.split_first_chunk::<2>()?;
+    if u16::from_be_bytes(*slot) >= crate::space::SLOTS {
+        return None;
+    }
+    let tenant_end = path.iter().position(|byte| *byte == 0)?;
+    let space_end = tenant_end + 1 + path[tenant_end + 1..].iter().position(|byte| *byte == 0)?;
+    // Behind it: the partition, and then the family.
+    path.get(space_end + 2).copied()
+}
+
 /// A time as eight bytes that sort as it does: times before 1970 come first.
 pub(crate) fn sortable_time(us: i64) -> [u8; 8] {
     (us.cast_unsigned() ^ (1 << 63)).to_be_bytes()
@@ -155,5 +167,13 @@ mod tests {
         let expected = [&slot[..], b"t\0user:u\0\0\x11\0\0\0\0\0\0\0\x07"].concat();
         assert_eq!(index_row::key(&space, 7), expected);
         assert_eq!(index_row::seq(&expected), Some(7));
+        assert_eq!(family(&expected), Some(Family::IndexRow as u8));
+    }
+
+    #[test]
+    fn keys_of_no_space_have_no_family() {
+        for key in [clock(), local("applied"), Vec::new(), vec![0], vec![0, 1, b't', 0, b'u', 0, 0]] {
+            assert_eq!(family(&key), None, "{key:?}");
+        }
     }
 }

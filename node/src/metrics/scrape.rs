@@ -1,8 +1,9 @@
 //! What is read when somebody asks: states that the parts of the node know, and counts that they
 //! keep anyway. Nothing of it costs anything on the path of a call.
 
-use crate::raft::{Group, GroupId, GroupStatus, LogStats, RaftNode, SYNC_BOUNDS_US};
+use crate::raft::{Group, GroupId, GroupStatus, LogStats, RaftNode, TIME_BOUNDS_US, TimeCounts};
 use crate::shard::ShardState;
+use holdfast_core::memory::Kind;
 use parking_lot::RwLock;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
@@ -60,6 +61,18 @@ const LOG_DISK: Def =
     Def("holdfast_log_disk_bytes", "Bytes that the files of the log may take on disk.", &[], G);
 const LOG_SYNC: Def =
     Def("holdfast_log_sync_seconds", "Time of one fsync of the log.", &[], MetricType::HISTOGRAM);
+const COMMIT: Def = Def(
+    "holdfast_raft_commit_seconds",
+    "Time from a leader's append of an entry until a majority has it on disk.",
+    &[],
+    MetricType::HISTOGRAM,
+);
+const MEMORIES: Def = Def(
+    "holdfast_memories",
+    "Memories in the states of this node by kind. Every replica has them: a sum over nodes counts each once for each replica.",
+    &["group", "kind"],
+    G,
+);
 const STATE_ROWS: Def = Def("holdfast_state_rows", "Rows of the group's state.", GROUP, G);
 const STATE_DISK: Def =
     Def("holdfast_state_disk_bytes", "Bytes that the group's state takes on disk.", GROUP, G);
@@ -109,7 +122,7 @@ const SPACES_WORN: Def = Def(
     C,
 );
 
-const ALL: [&Def; 32] = [
+const ALL: [&Def; 34] = [
     &GROUPS,
     &IS_LEADER,
     &TERM,
@@ -126,6 +139,8 @@ const ALL: [&Def; 32] = [
     &LOG_BYTES,
     &LOG_DISK,
     &LOG_SYNC,
+    &COMMIT,
+    &MEMORIES,
     &STATE_ROWS,
     &STATE_DISK,
     &PURGED,
@@ -269,6 +284,11 @@ impl Sources {
         for (group, state) in &self.groups {
             let label = [group.id().to_string()];
             families.add(&STATE_ROWS, &label, state.rows() as f64);
+            let memories = state.memories();
+            for kind in Kind::ALL {
+                let labels = [group.id().to_string(), kind.as_str().to_owned()];
+                families.add(&MEMORIES, &labels, memories.of(kind) as f64);
+            }
             match state.disk_bytes() {
                 Ok(bytes) => families.add(&STATE_DISK, &label, bytes as f64),
                 Err(error) => tracing::warn!(group = group.id(), %error, "the size of a state is not known"),
@@ -300,16 +320,18 @@ fn log(families: &mut Families, stats: &LogStats) {
     families.add(&LOG_ENTRIES, &[], stats.entries as f64);
     families.add(&LOG_BYTES, &[], stats.bytes as f64);
     families.add(&LOG_DISK, &[], stats.disk_bytes as f64);
-    let mut metric = Metric::default();
-    metric.set_histogram(sync_histogram(stats));
-    families.push(&LOG_SYNC, metric);
+    for (def, times) in [(&LOG_SYNC, &stats.sync_times), (&COMMIT, &stats.commit_times)] {
+        let mut metric = Metric::default();
+        metric.set_histogram(histogram(times));
+        families.push(def, metric);
+    }
 }
 
 /// Buckets of the text format count all that is at most their bound.
-fn sync_histogram(stats: &LogStats) -> Histogram {
+fn histogram(times: &TimeCounts) -> Histogram {
     let mut so_far = 0;
-    let mut buckets = Vec::with_capacity(SYNC_BOUNDS_US.len());
-    for (bound_us, count) in SYNC_BOUNDS_US.iter().zip(stats.sync_counts) {
+    let mut buckets = Vec::with_capacity(TIME_BOUNDS_US.len());
+    for (bound_us, count) in TIME_BOUNDS_US.iter().zip(times.counts) {
         so_far += count;
         let mut bucket = Bucket::default();
         bucket.set_upper_bound(*bound_us as f64 / 1e6);
@@ -318,8 +340,8 @@ fn sync_histogram(stats: &LogStats) -> Histogram {
     }
     let mut histogram = Histogram::default();
     histogram.set_bucket(buckets);
-    histogram.set_sample_count(stats.sync_counts.iter().sum());
-    histogram.set_sample_sum(stats.sync_time.as_secs_f64());
+    histogram.set_sample_count(times.counts.iter().sum());
+    histogram.set_sample_sum(times.total.as_secs_f64());
     histogram
 }
 
@@ -368,14 +390,14 @@ mod tests {
 
     #[test]
     fn buckets_are_cumulative_and_the_slowest_are_in_the_count_alone() {
-        let mut stats = LogStats { sync_time: Duration::from_millis(2_500), ..LogStats::default() };
-        stats.sync_counts[0] = 3;
-        stats.sync_counts[2] = 4;
-        stats.sync_counts[SYNC_BOUNDS_US.len()] = 1;
-        let histogram = sync_histogram(&stats);
+        let mut times = TimeCounts { total: Duration::from_millis(2_500), ..TimeCounts::default() };
+        times.counts[0] = 3;
+        times.counts[2] = 4;
+        times.counts[TIME_BOUNDS_US.len()] = 1;
+        let histogram = histogram(&times);
         let counts: Vec<u64> = histogram.get_bucket().iter().map(Bucket::cumulative_count).collect();
         assert_eq!(counts[..4], [3, 3, 7, 7]);
-        assert_eq!(counts.len(), SYNC_BOUNDS_US.len());
+        assert_eq!(counts.len(), TIME_BOUNDS_US.len());
         assert_eq!(histogram.get_sample_count(), 8);
         assert!((histogram.get_sample_sum() - 2.5).abs() < 1e-9);
         assert!((histogram.get_bucket()[0].upper_bound() - 0.0001).abs() < 1e-12);

@@ -35,7 +35,7 @@ pub use clock::{Clock, SystemClock};
 pub use error::{ApplierError, InitializeError, LogError, OpenError, ProposeError, ReadError, ReadRefused};
 pub use group::{BatchStats, Group};
 pub use guarded_clock::{GuardedClock, SinceBoot, SteadyTime};
-pub use log::{LogStats, SYNC_BOUNDS_US};
+pub use log::{LogStats, TIME_BOUNDS_US, TimeCounts};
 pub use multi::{GroupSpec, LogFiles, RaftNode, RaftNodeConfig, Timing};
 pub use service::RaftService;
 pub use status::{GroupStatus, LeadershipWatch};

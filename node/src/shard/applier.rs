@@ -1,3 +1,4 @@
+use super::KindCounts;
 use super::files::{BootId, OpenError, Opened, ShardFiles};
 use super::position::Applied;
 use super::sled_reader::{ShardReader, SledReader};
@@ -65,6 +66,8 @@ pub struct ShardState {
     pub(super) rows: AtomicU64,
     /// Bytes of all entries up to the visible index.
     pub(super) log_bytes: AtomicU64,
+    /// Memories by kind at the visible index.
+    pub(super) kinds: Mutex<KindCounts>,
     metrics: Option<ApplyMetrics>,
     pub(super) files: Mutex<Option<ShardFiles>>,
     pub(super) snapshots: Arc<SnapshotFiles>,
@@ -117,6 +120,12 @@ impl ShardState {
             (db, applied) = restored;
             installed = 1;
         }
+        if applied.kinds.is_none() {
+            applied.kinds = Some(KindCounts::of_rows(&db).map_err(|reason| OpenError::Io {
+                path: dir.to_owned(),
+                error: std::io::Error::new(std::io::ErrorKind::InvalidData, reason),
+            })?);
+        }
         let (visible, _) = watch::channel(applied.last.map(|last| last.index));
         Ok(Self {
             group,
@@ -129,6 +138,7 @@ impl ShardState {
             published: Mutex::new(applied.published()),
             rows: AtomicU64::new(applied.rows),
             log_bytes: AtomicU64::new(applied.log_bytes),
+            kinds: Mutex::new(applied.kinds.unwrap_or_default()),
             applying: Mutex::new(Applying { applied, ..Applying::default() }),
             metrics: None,
             files: Mutex::new(Some(files)),
@@ -146,6 +156,11 @@ impl ShardState {
     /// Number of replicated rows.
     pub fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Number of memories, by kind.
+    pub fn memories(&self) -> KindCounts {
+        *self.kinds.lock()
     }
 
     /// Bytes of the database's files. Asks the file system.
@@ -270,7 +285,7 @@ impl ShardState {
             view.keep(&changes.rows);
         }
         batch.applied.hash.follow(&changes);
-        batch.applied.count(&changes);
+        batch.applied.count(&changes).map_err(|error| fatal(&error))?;
         if let Some(metrics) = &self.metrics {
             metrics.written(changes.rows.len());
         }
@@ -336,6 +351,7 @@ impl ShardState {
         *self.published.lock() = applied.published();
         self.rows.store(applied.rows, Ordering::Relaxed);
         self.log_bytes.store(applied.log_bytes, Ordering::Relaxed);
+        *self.kinds.lock() = applied.kinds.unwrap_or_default();
         self.visible.send_replace(applied.last.map(|last| last.index));
     }
 }
@@ -386,7 +402,7 @@ pub(super) fn read_applied(db: &sled::Db) -> Result<Applied, String> {
     let row = SledReader(db).get(&Applied::key()).map_err(|error| error.to_string())?;
     match row {
         Some(bytes) => Applied::decode(&bytes).map_err(|error: CodecError| error.to_string()),
-        None if db.is_empty() => Ok(Applied::default()),
+        None if db.is_empty() => Ok(Applied::empty()),
         None => Err("there are rows but no applied position".into()),
     }
 }

@@ -9,6 +9,7 @@
 
 mod applier;
 mod files;
+mod kinds;
 mod position;
 mod sled_reader;
 #[cfg(test)]
@@ -20,5 +21,6 @@ mod view;
 
 pub use applier::{ShardHash, ShardPlace, ShardState};
 pub use files::{BootId, OpenError, Opened, ShardFiles};
+pub use kinds::KindCounts;
 pub use sled_reader::{ShardReader, SledReader};
 pub use snapshots::{BuildError, BuildLimits};

@@ -1,4 +1,4 @@
-use super::ShardHash;
+use super::{KindCounts, ShardHash};
 use crate::raft::LogPosition;
 use crate::snapshot::Header;
 use holdfast_core::codec::{CodecError, Format};
@@ -22,6 +22,9 @@ pub(super) struct Applied {
     /// Bytes of all entries applied so far; the same on every replica.
     #[serde(skip)]
     pub(super) log_bytes: u64,
+    /// How many memories there are at this point; `None` if that was not kept and must be counted.
+    #[serde(skip)]
+    pub(super) kinds: Option<KindCounts>,
 }
 
 impl Applied {
@@ -33,8 +36,9 @@ impl Applied {
     pub(super) fn encode(&self) -> Result<Vec<u8>, CodecError> {
         let start = vec![Format::V1 as u8];
         let mut bytes = postcard::to_extend(self, start).map_err(|error| malformed(error.to_string()))?;
-        // Behind the rest: rows written before it was counted end there.
+        // Behind the rest: rows written before these were counted end there, or between them.
         bytes.extend_from_slice(&self.log_bytes.to_le_bytes());
+        bytes.extend(self.kinds.into_iter().flat_map(KindCounts::to_bytes));
         Ok(bytes)
     }
 
@@ -43,10 +47,13 @@ impl Applied {
             Some((format, body)) if *format == Format::V1 as u8 => {
                 let (mut applied, rest): (Self, _) =
                     postcard::take_from_bytes(body).map_err(|error| malformed(error.to_string()))?;
-                applied.log_bytes = match (rest.is_empty(), <[u8; 8]>::try_from(rest)) {
-                    (true, _) => 0,
-                    (false, Ok(bytes)) => u64::from_le_bytes(bytes),
-                    (false, Err(_)) => return Err(malformed("it is longer than it says".into())),
+                (applied.log_bytes, applied.kinds) = match rest.split_first_chunk::<8>() {
+                    None if rest.is_empty() => (0, None),
+                    Some((log, [])) => (u64::from_le_bytes(*log), None),
+                    Some((log, kinds)) if kinds.len() == KindCounts::BYTES => {
+                        (u64::from_le_bytes(*log), KindCounts::from_bytes(kinds))
+                    }
+                    _ => return Err(malformed("its length is not one that is known".into())),
                 };
                 Ok(applied)
             }
@@ -55,8 +62,11 @@ impl Applied {
         }
     }
 
-    /// Follows the changes of a batch with the number of rows.
-    pub(super) fn count(&mut self, changes: &Changes) {
+    /// Follows the changes of a batch with the numbers of rows and memories.
+    pub(super) fn count(&mut self, changes: &Changes) -> Result<(), CodecError> {
+        if let Some(kinds) = &mut self.kinds {
+            kinds.follow(changes)?;
+        }
         for change in changes.rows.iter().filter(|change| keys::is_replicated(&change.key)) {
             match (&change.old, &change.new) {
                 (None, Some(_)) => self.rows += 1,
@@ -64,10 +74,16 @@ impl Applied {
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// The position of an empty state.
+    pub(super) fn empty() -> Self {
+        Self { kinds: Some(KindCounts::default()), ..Self::default() }
     }
 
     /// The position of a state that was made from a snapshot file.
-    pub(super) fn of_snapshot(header: &Header) -> Self {
+    pub(super) fn of_snapshot(header: &Header, kinds: KindCounts) -> Self {
         Self {
             last: Some(header.position),
             partial: None,
@@ -75,6 +91,7 @@ impl Applied {
             hash: header.hash,
             rows: header.rows,
             log_bytes: header.log_bytes,
+            kinds: Some(kinds),
         }
     }
 
@@ -102,13 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_from_before_the_log_was_counted_are_read() {
+    fn rows_from_before_things_were_counted_are_read() {
         let last = LogPosition { term: 1, node: 2, index: 3 };
-        let applied = Applied { last: Some(last), rows: 9, log_bytes: 1 << 40, ..Applied::default() };
+        let applied = Applied { last: Some(last), rows: 9, log_bytes: 1 << 40, ..Applied::empty() };
         let bytes = applied.encode().unwrap();
         assert_eq!(Applied::decode(&bytes).unwrap(), applied);
-        let before = &bytes[..bytes.len() - 8];
-        assert_eq!(Applied::decode(before).unwrap(), Applied { log_bytes: 0, ..applied });
+        let before = &bytes[..bytes.len() - KindCounts::BYTES];
+        assert_eq!(Applied::decode(before).unwrap(), Applied { kinds: None, ..applied.clone() });
+        let before = &before[..before.len() - 8];
+        assert_eq!(Applied::decode(before).unwrap(), Applied { kinds: None, log_bytes: 0, ..applied });
         assert!(Applied::decode(&bytes[..bytes.len() - 1]).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! A state written to a snapshot file, and made from one.
 
+use super::KindCounts;
 use super::applier::{Applying, ShardState};
 use super::files::{OpenError, ShardFiles};
 use super::position::Applied;
@@ -258,16 +259,18 @@ fn load(
 fn fill(db: &sled::Db, file: &SnapshotFile) -> Result<Applied, OpenError> {
     let sled_error = |error: sled::Error| OpenError::Sled { path: file.path().to_owned(), error };
     let mut reader = file.reader()?;
+    let mut kinds = KindCounts::default();
     while let Some(rows) = reader.next_block()? {
         for rows in rows.chunks(BATCH_ROWS_MAX) {
             let mut batch = sled::Batch::default();
             for (key, value) in rows {
+                kinds.add(key, value).map_err(|error| SnapshotError::Row(error.to_string()))?;
                 batch.insert(key.as_slice(), value.as_slice());
             }
             db.apply_batch(batch).map_err(sled_error)?;
         }
     }
-    let applied = Applied::of_snapshot(reader.header());
+    let applied = Applied::of_snapshot(reader.header(), kinds);
     let bytes = applied.encode().map_err(|error| SnapshotError::Row(error.to_string()))?;
     db.flush().map_err(sled_error)?;
     db.insert(Applied::key(), bytes).map_err(sled_error)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Waits until the router knows the cluster.
 async fn ready(world: &World) {
     for _ in 0..100 {
-        if world.api().get("/readyz").await.status == 200 {
+        if world.api().get("/readyz").await.body["status"] == "ready" {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -150,6 +150,18 @@ async fn readiness_follows_the_leaders() {
     ready(&world).await;
     let body = world.api().get("/readyz").await.ok(200);
     assert_eq!((&body["nodes"], &body["groups"]), (&json!(3), &json!(5)));
+    // One group alone does not take the routers out of service.
+    (1..=3).for_each(|node| world.fault(node, Fault::MetaLost));
+    for attempt in 0.. {
+        let body = world.api().get("/readyz").await.ok(200);
+        if body["groups_without_leader"] == json!([0]) {
+            assert_eq!(body["status"], "degraded");
+            break;
+        }
+        assert!(attempt < 100, "the loss of one leader goes unnoticed: {body}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    (1..=3).for_each(|node| world.fault(node, Fault::None));
     world.fault(1, Fault::Dead);
     for attempt in 0.. {
         let reply = world.api().get("/readyz").await;

@@ -16,8 +16,9 @@ use parking_lot::{Mutex, RwLock};
 use raft_engine::{Config, Engine, LogBatch, ReadableSize};
 use tokio::sync::{mpsc, oneshot};
 
-use super::files::{ObservedFiles, SYNC_BOUNDS_US, SyncProbe};
+use super::files::{ObservedFiles, SyncProbe};
 use super::reader::{self, Read};
+use super::times::{TimeCounts, Times};
 use super::writer::{Change, Done, Request, Writer, WriterCounters, panic_text};
 use crate::raft::error::LogError;
 use crate::raft::types::{GroupId, NodeId, RaftEntry};
@@ -145,10 +146,10 @@ pub struct LogStats {
     pub bytes: u64,
     /// Syncs completed.
     pub syncs: u64,
-    /// Time spent in them.
-    pub sync_time: Duration,
-    /// Completed syncs by their time: one count for each of [`SYNC_BOUNDS_US`], and the slower ones.
-    pub sync_counts: [u64; SYNC_BOUNDS_US.len() + 1],
+    /// They, by their time.
+    pub sync_times: TimeCounts,
+    /// Appends of this node as a leader, by the time until a majority had them on disk.
+    pub commit_times: TimeCounts,
     /// Bytes that the log files may take on disk: each counts in full (128 MiB), however little it holds.
     pub disk_bytes: u64,
 }
@@ -164,6 +165,8 @@ pub(crate) struct LogEngine {
     threads: Mutex<Vec<(&'static str, JoinHandle<()>)>>,
     cleaner: Mutex<Option<(std_mpsc::Sender<()>, JoinHandle<()>)>>,
     held_back: Arc<Mutex<BTreeSet<GroupId>>>,
+    node: NodeId,
+    commit_times: Arc<Times>,
 }
 
 impl LogEngine {
@@ -193,12 +196,24 @@ impl LogEngine {
             threads: Mutex::new(vec![(WRITER, writer), (READER, reader)]),
             cleaner: Mutex::new(Some(cleaner)),
             held_back,
+            node: options.node,
+            commit_times: Arc::default(),
         }))
     }
 
     /// The groups whose old entries hold back the removal of log files, since this was last asked.
     pub(crate) fn take_held_back(&self) -> BTreeSet<GroupId> {
         std::mem::take(&mut *self.held_back.lock())
+    }
+
+    /// Whose log this is.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// The commits of all groups together.
+    pub(crate) fn commit_times(&self) -> Arc<Times> {
+        Arc::clone(&self.commit_times)
     }
 
     /// Queues a change, waiting while the queue is full. `done` is called once, after the sync.
@@ -239,8 +254,8 @@ impl LogEngine {
             entries: self.counters.entries.load(Ordering::Relaxed),
             bytes: self.counters.bytes.load(Ordering::Relaxed),
             syncs: self.probe.syncs(),
-            sync_time: self.probe.sync_time(),
-            sync_counts: self.probe.sync_counts(),
+            sync_times: self.probe.times(),
+            commit_times: self.commit_times.read(),
             disk_bytes: self.raw().map_or(0, |raw| raw.get_used_size() as u64),
         }
     }

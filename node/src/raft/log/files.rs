@@ -10,19 +10,15 @@ use std::time::{Duration, Instant};
 
 use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission};
 
-type OsHandle = <DefaultFileSystem as FileSystem>::Handle;
+use super::times::{TimeCounts, Times};
 
-/// Upper bounds of [`crate::raft::LogStats::sync_counts`]: times of one sync, in microseconds.
-pub const SYNC_BOUNDS_US: [u64; 13] =
-    [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000];
+type OsHandle = <DefaultFileSystem as FileSystem>::Handle;
 
 /// Counts of the syncs done, and the faults to inject.
 #[derive(Debug, Default)]
 pub(crate) struct SyncProbe {
     syncs: AtomicU64,
-    sync_us: AtomicU64,
-    /// Syncs by their time: one for each bound, and the slower ones.
-    sync_counts: [AtomicU64; SYNC_BOUNDS_US.len() + 1],
+    times: Times,
     fail: AtomicBool,
     delay_us: AtomicU64,
     closing: AtomicBool,
@@ -34,14 +30,9 @@ impl SyncProbe {
         self.syncs.load(Ordering::Acquire)
     }
 
-    /// Time spent in completed syncs.
-    pub(crate) fn sync_time(&self) -> Duration {
-        Duration::from_micros(self.sync_us.load(Ordering::Relaxed))
-    }
-
-    /// Completed syncs by their time: one count for each of [`SYNC_BOUNDS_US`], and the slower ones.
-    pub(crate) fn sync_counts(&self) -> [u64; SYNC_BOUNDS_US.len() + 1] {
-        std::array::from_fn(|at| self.sync_counts[at].load(Ordering::Relaxed))
+    /// Completed syncs by their time.
+    pub(crate) fn times(&self) -> TimeCounts {
+        self.times.read()
     }
 
     /// Makes every later sync fail.
@@ -84,10 +75,7 @@ impl SyncProbe {
         }
         let start = Instant::now();
         sync()?;
-        let elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.sync_us.fetch_add(elapsed_us, Ordering::Relaxed);
-        let bucket = SYNC_BOUNDS_US.partition_point(|bound_us| *bound_us < elapsed_us);
-        self.sync_counts[bucket].fetch_add(1, Ordering::Relaxed);
+        self.times.add(start.elapsed());
         self.syncs.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }

@@ -7,13 +7,14 @@ mod files;
 mod reader;
 mod store;
 mod tail;
+mod times;
 mod writer;
 
 pub(crate) use device::LogDevice;
 pub(crate) use engine::{LogEngine, LogOptions};
 pub use engine::{LogFiles, LogStats};
-pub use files::SYNC_BOUNDS_US;
 pub(crate) use store::{APPEND_ENTRIES_MAX, GroupLog};
+pub use times::{TIME_BOUNDS_US, TimeCounts};
 
 #[cfg(test)]
 mod engine_tests;

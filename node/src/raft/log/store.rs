@@ -17,6 +17,7 @@ use protobuf::well_known_types::BytesValue;
 use super::device::LogDevice;
 use super::engine::key;
 use super::tail::{Tail, next_index};
+use super::times::CommitTimes;
 use super::writer::{Change, Done};
 use crate::raft::error::LogError;
 use crate::raft::record::{self, DecodeError, Record, VoteRecord};
@@ -41,6 +42,7 @@ struct Inner {
     engine: Arc<dyn LogDevice>,
     tail: Mutex<Tail>,
     committed: Mutex<Option<LogPosition>>,
+    commit_times: CommitTimes,
     /// What may be purged is what these hold; without them nothing may.
     snapshots: Option<Arc<SnapshotFiles>>,
     #[cfg(test)]
@@ -84,9 +86,11 @@ impl GroupLog {
             None
         };
         let tail = Tail::new(group, purged, last, cached_bytes_max);
+        let commit_times = CommitTimes::new(engine.commit_times());
         let inner = Inner {
             group,
             engine,
+            commit_times,
             tail: Mutex::new(tail),
             committed: Mutex::new(committed),
             snapshots,
@@ -175,6 +179,11 @@ impl GroupLog {
             }
         }
         let end = first + entries.len() as u64;
+        if entries.iter().all(|entry| entry.log_id.leader_id.node_id == self.0.engine.node()) {
+            self.0.commit_times.appended(end - 1);
+        } else {
+            self.0.commit_times.forget();
+        }
         self.0.tail.lock().append(entries)?;
         Ok(Some((end, Change::Append { first, records })))
     }
@@ -208,6 +217,7 @@ impl GroupLog {
         }
         let last = if index > first { self.position_of(index - 1).await? } else { None };
         self.0.tail.lock().truncate(index, last);
+        self.0.commit_times.forget();
         self.0.engine.write(self.0.group, Change::Truncate { end: index.max(first) }).await
     }
 
@@ -242,6 +252,7 @@ impl GroupLog {
     async fn mark_committed(&self, position: Option<LogPosition>) -> Result<(), LogError> {
         let Some(position) = position else { return Ok(()) };
         *self.0.committed.lock() = Some(position);
+        self.0.commit_times.committed(position.index);
         // Rides with the next sync: a lost mark only makes the restart apply a little less at once.
         self.0.engine.submit(self.0.group, Change::Committed(encode_position(position)?), None).await
     }

@@ -336,8 +336,10 @@ impl Node for Service {
         let cluster = groups[&0].state.get(&meta::cluster()).unwrap().unwrap();
         let cluster = ClusterRow::decode(&cluster).unwrap();
         let leader = self.cluster.leader.load(Ordering::SeqCst);
+        let meta_lost = self.node.fault() == Fault::MetaLost;
+        let led = |group: u16| (group > 0 || !meta_lost).then_some(leader);
         let group =
-            |group: u16| v1::Group { group: group.into(), leader: Some(leader), term: leader, visible: 0 };
+            |group: u16| v1::Group { group: group.into(), leader: led(group), term: leader, visible: 0 };
         let member = |(id, address): (u64, String)| v1::Member { id, address };
         Ok(Response::new(v1::TopologyResponse {
             cluster_id: format!("{:x}", cluster.cluster_id),
