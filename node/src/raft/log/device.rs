@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::engine::{LogEngine, LogStats, region};
+use super::times::Times;
 use super::writer::{Change, Done};
 use crate::raft::error::LogError;
-use crate::raft::types::{GroupId, RaftEntry};
+use crate::raft::types::{GroupId, NodeId, RaftEntry};
 
 /// The log of all groups of one node. On a machine it is the [`LogEngine`]; the simulation brings
 /// one whose disk it can slow down and cut off.
@@ -43,6 +44,16 @@ pub(crate) trait LogDevice: Send + Sync + 'static {
         bytes_max: usize,
     ) -> Result<Vec<RaftEntry>, LogError>;
 
+    /// The node whose own entries are timed until they are committed; none where nobody looks.
+    fn timed_node(&self) -> Option<NodeId> {
+        None
+    }
+
+    /// Where those times are counted.
+    fn commit_times(&self) -> Arc<Times> {
+        Arc::default()
+    }
+
     /// What it has done since it was opened.
     fn stats(&self) -> LogStats;
 
@@ -76,6 +87,14 @@ impl LogDevice for LogEngine {
         bytes_max: usize,
     ) -> Result<Vec<RaftEntry>, LogError> {
         LogEngine::read(self, group, start, end, bytes_max).await
+    }
+
+    fn timed_node(&self) -> Option<NodeId> {
+        Some(LogEngine::node(self))
+    }
+
+    fn commit_times(&self) -> Arc<Times> {
+        LogEngine::commit_times(self)
     }
 
     fn stats(&self) -> LogStats {

@@ -179,7 +179,7 @@ impl GroupLog {
             }
         }
         let end = first + entries.len() as u64;
-        if entries.iter().all(|entry| entry.log_id.leader_id.node_id == self.0.engine.node()) {
+        if entries.iter().all(|entry| Some(entry.log_id.leader_id.node_id) == self.0.engine.timed_node()) {
             self.0.commit_times.appended(end - 1);
         } else {
             self.0.commit_times.forget();
