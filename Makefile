@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 BIN := target/debug/holdfast
 
-.PHONY: help setup build run demo test test-deploy lint fmt bench docs
+.PHONY: help setup build run demo test test-deploy lint fmt bench bench-cluster docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1|/' | column -t -s '|'
@@ -45,6 +45,12 @@ bench: setup ## Build for release, measure the parts, and put a cluster on loopb
 	$(CARGO) bench --locked --package holdfast-bench --bench micro
 	$(CARGO) build --locked --release --package holdfast
 	scripts/bench.sh target/release/holdfast
+
+bench-cluster: setup ## Build for release, and measure a cluster of processes beside etcd
+	scripts/fetch-etcd.sh || echo "no etcd: it is left out" >&2
+	$(CARGO) build --locked --release --package holdfast
+	target/release/holdfast bench cluster --folder target --json target/cluster-benchmark.json --report docs/cluster-benchmark.md
+	target/release/holdfast bench idle --folder target --groups 256
 
 docs: ## Build the guide into target/book
 	scripts/docs.sh

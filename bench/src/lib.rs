@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 pub mod baseline;
 pub mod client;
+pub mod cluster;
 pub mod dev_server;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
@@ -25,6 +26,10 @@ pub struct BenchArgs {
 enum BenchCommand {
     /// Compare with a flat store on a generated workload, beside the published figures
     Baseline(baseline::BaselineArgs),
+    /// Measure durable writes and failovers of a cluster of processes, beside etcd
+    Cluster(cluster::ClusterArgs),
+    /// Measure the processor time of a cluster that does nothing
+    Idle(cluster::idle::IdleArgs),
     /// Put a running server under load
     Load(load::LoadArgs),
     /// Measure evidence recall on a LoCoMo file
@@ -40,6 +45,8 @@ enum BenchCommand {
 pub async fn run(args: BenchArgs) -> Result<()> {
     match args.command {
         BenchCommand::Baseline(args) => baseline::run(&args).await,
+        BenchCommand::Cluster(args) => cluster::run(&args).await,
+        BenchCommand::Idle(args) => cluster::idle::run(&args).await,
         BenchCommand::Load(args) => load::run_command(&args).await,
         BenchCommand::Locomo(args) => locomo::run(&args).await,
         BenchCommand::LocomoQuestions(args) => args.run(),

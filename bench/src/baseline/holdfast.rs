@@ -123,7 +123,7 @@ impl<'a> Agent<'a> {
                     ..NewMemory::default()
                 })
                 .collect();
-            let request = AddRequest { memories, partial: false };
+            let request = AddRequest { memories, ..AddRequest::default() };
             let key = format!("{}-{}-{number}", self.user, session.id);
             let answer = self
                 .client

@@ -38,6 +38,7 @@ fn one(content: &str) -> AddRequest {
     AddRequest {
         memories: vec![NewMemory { content: content.to_owned(), ..NewMemory::default() }],
         partial: true,
+        infer: None,
     }
 }
 

@@ -109,6 +109,9 @@ pub struct AddRequest {
     /// Whether the outcome is per memory instead of all or nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// `rules`, `model` or `none`; the server's default where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infer: Option<String>,
 }
 
 /// The answer to [`AddRequest`].

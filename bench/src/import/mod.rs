@@ -121,6 +121,7 @@ pub async fn import(
             memories: part.iter().map(|item| item.memory.clone()).collect(),
             // One bad memory must not keep the other 99 out.
             partial: true,
+            infer: None,
         };
         let key = batch_key(run, user, &request)?;
         let answer =
@@ -292,7 +293,11 @@ mod tests {
 
     #[test]
     fn keys_differ_by_run_user_and_content() {
-        let request = |text: &str| AddRequest { memories: vec![item(text, None).memory], partial: true };
+        let request = |text: &str| AddRequest {
+            memories: vec![item(text, None).memory],
+            partial: true,
+            ..AddRequest::default()
+        };
         let key = batch_key(1, "u", &request("a")).unwrap();
         assert_eq!(key, batch_key(1, "u", &request("a")).unwrap());
         assert_ne!(key, batch_key(2, "u", &request("a")).unwrap());

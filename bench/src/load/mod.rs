@@ -12,4 +12,4 @@ pub use machine::Machine;
 pub use plan::{Arrivals, Plan};
 pub use recorder::{LoadResult, OperationResult, Percentiles};
 pub use runner::{Outcome, Workload, run};
-pub use synthetic::Synthetic;
+pub use synthetic::{Synthetic, statement};

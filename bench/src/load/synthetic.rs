@@ -115,7 +115,7 @@ impl Synthetic {
         let mut memory = self.memory(self.run, number);
         // An equal text would be merged: a cheaper operation than the one to be measured.
         memory.content.push_str(&format!(" ({number})"));
-        let request = AddRequest { memories: vec![memory], partial: false };
+        let request = AddRequest { memories: vec![memory], ..AddRequest::default() };
         let key = format!("load-{:016x}-{number}", self.run);
         match self.client.add_memories(user, &request, &key).await {
             Ok(answer) if answer.results.iter().all(|r| r.status == AddStatus::Created) => Ok(()),
@@ -151,6 +151,11 @@ fn rng(parts: &[u64]) -> StdRng {
         chunk.copy_from_slice(&part.to_le_bytes());
     }
     StdRng::from_seed(seed)
+}
+
+/// A made-up statement, English or Chinese.
+pub fn statement(rng: &mut StdRng) -> String {
+    fill(&STATEMENTS, rng)
 }
 
 fn pick(from: &[&'static str], rng: &mut StdRng) -> Option<&'static str> {
