@@ -7,7 +7,7 @@
 //!   node's: restarting it would make things worse.
 
 use crate::health::{Health, HealthReport};
-use crate::node::Node;
+use crate::node::{Drainer, Node};
 use axum::Router as Routes;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{StatusCode, header};
@@ -46,6 +46,7 @@ enum Phase {
     Running {
         health: Health,
         registry: Registry,
+        drainer: Drainer,
     },
 }
 
@@ -67,6 +68,18 @@ struct Answer {
     failed: Vec<Failed>,
 }
 
+/// What a drain came to.
+#[derive(Serialize)]
+struct Drained {
+    draining: bool,
+    /// Whether no group is led here any more.
+    drained: bool,
+    groups_still_led: usize,
+    /// Some of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    still_led: Vec<Failed>,
+}
+
 #[derive(Serialize)]
 struct Failed {
     group: u32,
@@ -86,8 +99,8 @@ impl Probes {
 
     /// The node runs.
     pub fn running(&self, node: &Node) {
-        let (health, registry) = (node.health(), node.registry().clone());
-        *self.0.phase.write() = Phase::Running { health, registry };
+        let (health, registry, drainer) = (node.health(), node.registry().clone(), node.drainer());
+        *self.0.phase.write() = Phase::Running { health, registry, drainer };
     }
 
     /// The node is to be left alone: `/readyz` answers 503 from now on.
@@ -181,7 +194,25 @@ async fn drain(State(probes): State<Probes>, ConnectInfo(peer): ConnectInfo<Sock
         return (StatusCode::FORBIDDEN, detail).into_response();
     }
     probes.drain();
-    axum::Json(serde_json::json!({ "draining": true, "drained": true })).into_response()
+    let drainer = match &*probes.0.phase.read() {
+        Phase::Running { drainer, .. } => Some(drainer.clone()),
+        Phase::Opening | Phase::Waiting => None,
+    };
+    let kept = match drainer {
+        Some(drainer) => drainer.drain().await,
+        None => Vec::new(),
+    };
+    let answer = Drained {
+        draining: true,
+        drained: kept.is_empty(),
+        groups_still_led: kept.len(),
+        still_led: kept
+            .into_iter()
+            .take(NAMED_MAX)
+            .map(|(group, error)| Failed { group, reason: error.to_string() })
+            .collect(),
+    };
+    axum::Json(answer).into_response()
 }
 
 async fn metrics(State(probes): State<Probes>) -> Response {

@@ -7,8 +7,8 @@ use crate::identity::{Identity, RAFT, claim, has_data};
 use crate::index::Spaces;
 use crate::metrics::{ApplyMetrics, NodeMetrics, ProposalMetrics, Sources};
 use crate::raft::{
-    Clock, GroupId, GroupSpec, GuardedClock, NodeId, OpenError as RaftOpenError, RaftNode, RaftNodeConfig,
-    StaticAddresses,
+    Clock, GroupId, GroupSpec, GuardedClock, HandOverError, NodeId, OpenError as RaftOpenError, RaftNode,
+    RaftNodeConfig, StaticAddresses,
 };
 use crate::service::{NodeService, Replica};
 use crate::shard::{BootId, OpenError, ShardPlace, ShardState};
@@ -28,6 +28,9 @@ use tonic::transport::server::TcpIncoming;
 
 /// How long open connections may take to end at a stop.
 const SERVER_STOP_MAX: Duration = Duration::from_secs(3);
+
+/// How long handing over all leaderships may take before a stop.
+const HAND_OVER_MAX: Duration = Duration::from_secs(10);
 
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +76,25 @@ pub enum StartError {
     /// The log or a group cannot be opened.
     #[error(transparent)]
     Raft(#[from] RaftOpenError),
+}
+
+/// Takes a running node out of service. Cheap to clone.
+#[derive(Clone)]
+pub struct Drainer(Arc<RaftNode>);
+
+impl Drainer {
+    /// Hands every leadership of the node to another one, within 10 s, so that its stop makes nobody
+    /// wait for an election timeout; from then on it takes no leadership. Returns the groups that it
+    /// still leads, with the reason. May be called again.
+    pub async fn drain(&self) -> Vec<(GroupId, HandOverError)> {
+        let begin = Instant::now();
+        let kept = self.0.hand_over(begin + HAND_OVER_MAX).await;
+        for (group, error) in &kept {
+            tracing::warn!(group, %error, "a leadership was not handed over");
+        }
+        tracing::info!(kept = kept.len(), took = ?begin.elapsed(), "leaderships handed over");
+        kept
+    }
 }
 
 /// A running node.
@@ -178,6 +200,11 @@ impl Node {
         Founder::new(Arc::clone(&self.raft), self.replicas.clone(), self.members.clone())
     }
 
+    /// What takes the node out of service.
+    pub fn drainer(&self) -> Drainer {
+        Drainer(Arc::clone(&self.raft))
+    }
+
     /// What the node's probes look at.
     pub fn health(&self) -> Health {
         Health::new(self.id(), self.replicas.values().map(|replica| replica.group.clone()).collect())
@@ -254,11 +281,18 @@ async fn open_states(
     let (dir, shards, cluster) = (config.dir.join("shards"), config.shards, config.cluster_id.clone());
     let share = config.state_cache_bytes / (u64::from(shards) + 1);
     let spaces = Arc::new(Spaces::new(config.spaces_bytes));
+    // Dropped with this future: a start that is given up ends between two states.
+    let given_up = CancellationToken::new();
+    let opening = given_up.clone();
+    let _giving_up = given_up.drop_guard();
     let open = tokio::task::spawn_blocking(move || {
         let boot = BootId::current()
             .map_err(|error| StartError::Io { path: "/proc/sys/kernel/random/boot_id".into(), error })?;
         let mut states = BTreeMap::new();
         for group in 0..=GroupId::from(shards) {
+            if opening.is_cancelled() {
+                return Err(StartError::Config("the start was given up".into()));
+            }
             let dir = dir.join(group.to_string());
             let place =
                 ShardPlace { cluster: &cluster, shards, group, dir: &dir, boot: &boot, cache_bytes: share };

@@ -87,9 +87,15 @@ impl Process<'_> {
         };
         let mut config = self.config(&volume, &plan, this);
         tune(&mut config);
-        let node = Node::start_founded(config, listener, Some(service.clone()))
-            .await
-            .map_err(|error| ProcessError::Start(this.id, error))?;
+        let starting = Node::start_founded(config, listener, Some(service.clone()));
+        let node = tokio::select! {
+            node = starting => node.map_err(|error| ProcessError::Start(this.id, error))?,
+            // What was opened is as a crash would leave it, which every start can bear.
+            () = self.stop.cancelled() => {
+                tracing::info!("stopped while the data was being opened");
+                return Ok(());
+            }
+        };
         blocking(move || volume.set_started()).await??;
         service.set_running(node.founder());
         self.probes.running(&node);
@@ -101,6 +107,8 @@ impl Process<'_> {
             () = self.stop.cancelled() => {}
         }
         self.probes.drain();
+        // What is kept was logged; there is nothing else to be done about it.
+        let _kept = node.drainer().drain().await;
         node.stop().await;
         Ok(())
     }

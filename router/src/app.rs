@@ -22,9 +22,13 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tower_http::catch_panic::CatchPanicLayer;
+
+/// The last part of the grace time at a stop, in which what is still open is answered.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// Why a router could not be started or ended badly.
 #[derive(Debug, thiserror::Error)]
@@ -146,7 +150,16 @@ impl Router {
         }
         // Nobody listens only if both servers ended by themselves.
         let _ = stop.send(true);
-        match tokio::time::timeout(shared.config.shutdown_grace, serving).await {
+        let grace = shared.config.shutdown_grace;
+        // Calls that are still open then are answered, each by what is known of it: a caller whose
+        // connection is cut knows nothing, not even that the write may be repeated.
+        let to_answer = ANSWER_TIME.min(grace / 2);
+        if let Ok(ended) = tokio::time::timeout(grace - to_answer, &mut serving).await {
+            ended?;
+            return Ok(());
+        }
+        shared.nodes.cut_off();
+        match tokio::time::timeout(to_answer, serving).await {
             Ok(ended) => {
                 ended?;
             }

@@ -1,13 +1,23 @@
 use super::{Reader, Row, State, StateError};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+
+/// Values by key, `None` where there is none.
+type Values = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// The writes of a batch on top of a store that they have not reached yet. Overlays nest: a command
 /// runs in one of its own, and a failed one is dropped without a trace.
 pub struct Overlay<R> {
     base: R,
-    writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    writes: Values,
+    /// Values of the store that were read already: commands look at most rows before they write
+    /// them, and the old value is needed once more at the end.
+    known: Option<RefCell<Values>>,
 }
+
+/// Values of the store that one overlay remembers.
+const KNOWN_MAX: usize = 1_024;
 
 /// One row that a batch changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +40,27 @@ pub struct Changes {
 impl<R: Reader> Overlay<R> {
     /// An overlay without writes.
     pub fn new(base: R) -> Self {
-        Self { base, writes: BTreeMap::new() }
+        Self { base, writes: BTreeMap::new(), known: None }
+    }
+
+    /// An overlay without writes that reads no key of the store twice. The store must not change
+    /// while it lives.
+    pub fn remembering(base: R) -> Self {
+        Self { known: Some(RefCell::default()), ..Self::new(base) }
+    }
+
+    /// The store's value of a key.
+    fn below(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+        let Some(known) = &self.known else { return self.base.get(key) };
+        if let Some(value) = known.borrow().get(key) {
+            return Ok(value.clone());
+        }
+        let value = self.base.get(key)?;
+        let mut known = known.borrow_mut();
+        if known.len() < KNOWN_MAX {
+            known.insert(key.to_vec(), value.clone());
+        }
+        Ok(value)
     }
 
     /// Number of rows written so far.
@@ -58,9 +88,14 @@ impl<R: Reader> Overlay<R> {
     /// # Errors
     /// [`StateError`] if an old value cannot be read.
     pub fn into_changes(self) -> Result<Changes, StateError> {
-        let mut rows = Vec::with_capacity(self.writes.len());
-        for (key, new) in self.writes {
-            let old = self.base.get(&key)?;
+        let Self { base, writes, known } = self;
+        let mut known = known.map(RefCell::into_inner).unwrap_or_default();
+        let mut rows = Vec::with_capacity(writes.len());
+        for (key, new) in writes {
+            let old = match known.remove(&key) {
+                Some(old) => old,
+                None => base.get(&key)?,
+            };
             if old != new {
                 rows.push(Change { key, old, new });
             }
@@ -73,7 +108,7 @@ impl<R: Reader> Reader for Overlay<R> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
         match self.writes.get(key) {
             Some(value) => Ok(value.clone()),
-            None => self.base.get(key),
+            None => self.below(key),
         }
     }
 
@@ -167,6 +202,8 @@ mod tests {
             prefix in proptest::collection::vec(0u8..3, 0..3),
             after in proptest::option::of(proptest::collection::vec(0u8..3, 1..4)),
             limit in 0usize..8,
+            remembers in any::<bool>(),
+            looked_at in proptest::collection::vec(proptest::collection::vec(0u8..3, 1..4), 0..12),
         ) {
             let mut store = BTreeState::new();
             run(&mut store, &first);
@@ -174,11 +211,20 @@ mod tests {
             run(&mut direct, &second);
             run(&mut direct, &third);
 
-            let mut overlay = Overlay::new(&store);
+            let mut overlay = if remembers { Overlay::remembering(&store) } else { Overlay::new(&store) };
+            for key in &looked_at {
+                prop_assert_eq!(overlay.get(key), store.get(key));
+            }
             run(&mut overlay, &second);
             let writes = {
                 let mut nested = Overlay::new(&overlay);
+                for key in &looked_at {
+                    nested.get(key).expect("a map in memory");
+                }
                 run(&mut nested, &third);
+                for key in &looked_at {
+                    prop_assert_eq!(nested.get(key), direct.get(key));
+                }
                 prop_assert_eq!(
                     nested.scan(&prefix, after.as_deref(), limit),
                     direct.scan(&prefix, after.as_deref(), limit)

@@ -14,10 +14,12 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use openraft::error::ClientWriteError;
 use openraft::raft::{ClientWriteResponse, ClientWriteResult};
-use tokio::sync::{mpsc, oneshot};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::clock::Clock;
 use super::error::ProposeError;
+use super::rest::Rest;
 use super::status::LeadershipWatch;
 use super::types::{
     ENTRY_PAYLOAD_FORMAT, EntryPayload, LogPosition, Outcomes, Proposal, RaftHandle, Submitted, TypeConfig,
@@ -129,6 +131,43 @@ pub(crate) struct BatchCounters {
     pub(crate) commands: AtomicUsize,
 }
 
+/// Stops a batcher for the time of a hand-over, and tells what it knows.
+pub(crate) struct Reins {
+    /// Hand-overs that hold the batcher: it takes nothing while there are any.
+    held: watch::Sender<usize>,
+    /// Whether it is held and nothing is in flight.
+    quiet: watch::Receiver<bool>,
+    leading_since: Arc<Mutex<Option<Instant>>>,
+}
+
+/// The batcher goes on when this is dropped.
+pub(crate) struct Held<'a>(&'a Reins);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.held.send_modify(|held| *held -= 1);
+    }
+}
+
+impl Reins {
+    /// From now on commands wait in the queue.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.held.send_modify(|held| *held += 1);
+        Held(self)
+    }
+
+    /// Waits until nothing is in flight; to be called while the batcher is held.
+    pub(crate) async fn quiet(&self) {
+        // An error means that the batcher has ended: then nothing is in flight either.
+        let _ = self.quiet.clone().wait_for(|quiet| *quiet).await;
+    }
+
+    /// A moment at or after the one in which this replica was elected, if it leads.
+    pub(crate) fn leading_since(&self) -> Option<Instant> {
+        *self.leading_since.lock()
+    }
+}
+
 /// The task that proposes one group's commands.
 pub(crate) struct Batcher {
     raft: RaftHandle,
@@ -139,6 +178,11 @@ pub(crate) struct Batcher {
     counters: Arc<BatchCounters>,
     /// A command that did not fit into the last entry.
     held: Option<Waiting>,
+    /// Hand-overs that stop the taking.
+    holds: watch::Receiver<usize>,
+    quiet: watch::Sender<bool>,
+    leading_since: Arc<Mutex<Option<Instant>>>,
+    rest: Arc<Rest>,
 }
 
 impl Batcher {
@@ -147,18 +191,38 @@ impl Batcher {
         clock: Arc<dyn Clock>,
         leadership: LeadershipWatch,
         counters: Arc<BatchCounters>,
-    ) -> (Queue, Self) {
+        rest: Arc<Rest>,
+    ) -> (Queue, Reins, Self) {
         let (sender, queue) = mpsc::channel(QUEUE_COMMANDS_MAX);
         let bytes = Arc::new(AtomicUsize::new(0));
-        let batcher =
-            Batcher { raft, clock, leadership, queue, queued_bytes: bytes.clone(), counters, held: None };
-        (Queue { sender, bytes }, batcher)
+        let (held, holds) = watch::channel(0);
+        let (quiet, is_quiet) = watch::channel(false);
+        let leading_since = Arc::new(Mutex::new(leadership.is_leader().then(Instant::now)));
+        let reins = Reins { held, quiet: is_quiet, leading_since: Arc::clone(&leading_since) };
+        let queued_bytes = Arc::clone(&bytes);
+        let batcher = Batcher {
+            raft,
+            clock,
+            leadership,
+            queue,
+            queued_bytes,
+            counters,
+            held: None,
+            holds,
+            quiet,
+            leading_since,
+            rest,
+        };
+        (Queue { sender, bytes }, reins, batcher)
     }
 
     /// Runs until `stop` resolves or every [`Queue`] is gone; then answers what is left.
     pub(crate) async fn run(mut self, mut stop: oneshot::Receiver<()>) {
         let mut in_flight: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
         loop {
+            let is_held = *self.holds.borrow_and_update() > 0;
+            let is_quiet = is_held && in_flight.is_empty();
+            self.quiet.send_if_modified(|quiet| std::mem::replace(quiet, is_quiet) != is_quiet);
             tokio::select! {
                 biased;
                 _ = &mut stop => break,
@@ -167,9 +231,11 @@ impl Batcher {
                     if !alive {
                         break;
                     }
-                    self.turn_away_unless_leader();
+                    self.note_leading();
+                    self.turn_away_unless_leader(is_held);
                 }
-                first = next(&mut self.held, &mut self.queue), if in_flight.len() < IN_FLIGHT_MAX => {
+                Ok(()) = self.holds.changed() => self.turn_away_unless_leader(false),
+                first = next(&mut self.held, &mut self.queue), if !is_held && in_flight.len() < IN_FLIGHT_MAX => {
                     let Some(first) = first else { break };
                     let batch = self.collect(first);
                     if !batch.is_empty() {
@@ -220,18 +286,32 @@ impl Batcher {
             commands: batch.iter().map(|waiting| waiting.command.clone()).collect(),
         };
         let raft = self.raft.clone();
-        let leadership = self.leadership.clone();
+        let (leadership, rest) = (self.leadership.clone(), Arc::clone(&self.rest));
         Box::pin(async move {
+            let _doing = rest.doing();
             let result = propose(raft, payload, leadership).await;
             distribute(batch, result);
         })
     }
 
-    fn turn_away_unless_leader(&mut self) {
+    fn note_leading(&self) {
+        let mut since = self.leading_since.lock();
+        match (self.leadership.is_leader(), *since) {
+            (true, None) => *since = Some(Instant::now()),
+            (false, Some(_)) => *since = None,
+            _ => {}
+        }
+    }
+
+    /// While it is handed over, commands wait until their callers can be told who leads now.
+    fn turn_away_unless_leader(&mut self, is_held: bool) {
         if self.leadership.is_leader() {
             return;
         }
         let leader = self.leadership.leader();
+        if is_held && leader.is_none() {
+            return;
+        }
         while let Some(waiting) = self.held.take().or_else(|| self.queue.try_recv().ok()) {
             self.turn_away(waiting, ProposeError::NotLeader { leader });
         }

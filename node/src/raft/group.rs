@@ -1,5 +1,6 @@
 //! One replica of one Raft group, as the rest of the node uses it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,11 +12,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::acks::AckClock;
-use super::batcher::{BatchCounters, Batcher, Proposed, Queue};
+use super::batcher::{BatchCounters, Batcher, Held, Proposed, Queue, Reins};
 use super::clock::Clock;
 use super::error::{ProposeError, ReadError, ReadRefused};
 use super::log::GroupLog;
 use super::reads::{ReadConfirmer, ReadQueue};
+use super::rest::Rest;
 use super::state_machine::Idle;
 use super::status::{GroupStatus, LeadershipWatch, Metrics};
 use super::types::{GroupId, NodeId, RaftHandle};
@@ -39,11 +41,15 @@ pub(crate) struct Replica {
     pub(crate) acks: Arc<AckClock>,
     /// The age at which a confirmation of leadership is too old.
     pub(crate) lease: Duration,
+    /// For how long each replica turns away candidates after it has heard its leader.
+    pub(crate) leases: BTreeMap<NodeId, Duration>,
+    pub(crate) rest: Arc<Rest>,
 }
 
 struct Inner {
     replica: Replica,
     queue: Queue,
+    reins: Reins,
     reads: ReadQueue,
     counters: Arc<BatchCounters>,
     tasks: Mutex<Vec<(oneshot::Sender<()>, JoinHandle<()>)>>,
@@ -64,8 +70,9 @@ impl Group {
         let raft = &replica.raft;
         let counters = Arc::new(BatchCounters::default());
         let leadership = LeadershipWatch::new(replica.node, raft.server_metrics());
-        let (queue, batcher) = Batcher::new(raft.clone(), clock, leadership, counters.clone());
-        let (reads, confirmer) = ReadConfirmer::new(raft.clone());
+        let (queue, reins, batcher) =
+            Batcher::new(raft.clone(), clock, leadership, counters.clone(), replica.rest.clone());
+        let (reads, confirmer) = ReadConfirmer::new(raft.clone(), replica.rest.clone());
         let (stop_batcher, batcher_stopped) = oneshot::channel();
         let (stop_reads, reads_stopped) = oneshot::channel();
         let tasks = Mutex::new(vec![
@@ -73,7 +80,7 @@ impl Group {
             (stop_reads, tokio::spawn(confirmer.run(reads_stopped))),
         ]);
         let idle = Mutex::new(Some(idle));
-        Group(Arc::new(Inner { replica, queue, reads, counters, tasks, idle }))
+        Group(Arc::new(Inner { replica, queue, reins, reads, counters, tasks, idle }))
     }
 
     /// The group.
@@ -252,6 +259,46 @@ impl Group {
             entries: self.0.counters.entries.load(Ordering::Relaxed),
             commands: self.0.counters.commands.load(Ordering::Relaxed),
         }
+    }
+
+    /// Proposes nothing more until the answer is dropped; what comes meanwhile waits.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.0.reins.hold()
+    }
+
+    /// Waits until no entry is in flight; to be called while the group is held.
+    pub(crate) async fn quiet(&self) {
+        self.0.reins.quiet().await;
+    }
+
+    /// When this leader may vote for another: it heard itself last when it was elected, and keeps
+    /// the lease of that leader as any other replica does.
+    pub(crate) fn vote_free_at(&self) -> Instant {
+        let lease = self.0.replica.leases.get(&self.0.replica.node).copied().unwrap_or_default();
+        self.0.reins.leading_since().unwrap_or_else(Instant::now) + lease + lease / 8
+    }
+
+    /// The voters beside this one.
+    pub(crate) fn others(&self) -> Vec<NodeId> {
+        let metrics = self.0.replica.raft.metrics();
+        let voters: Vec<NodeId> = metrics.borrow().membership_config.voter_ids().collect();
+        voters.into_iter().filter(|voter| *voter != self.0.replica.node).collect()
+    }
+
+    /// The leases of the voters.
+    pub(crate) fn leases(&self) -> Vec<(NodeId, Duration)> {
+        let lease = |node: NodeId| (node, self.0.replica.leases.get(&node).copied().unwrap_or_default());
+        self.others().into_iter().chain([self.0.replica.node]).map(lease).collect()
+    }
+
+    /// This replica's node.
+    pub(crate) fn node(&self) -> NodeId {
+        self.0.replica.node
+    }
+
+    /// From now on this replica is no candidate unless it is asked to be.
+    pub(crate) fn stand_back(&self) {
+        self.0.replica.raft.runtime_config().elect(false);
     }
 
     pub(crate) fn raft(&self) -> &RaftHandle {

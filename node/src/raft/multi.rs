@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use openraft::error::{InitializeError as RaftInitializeError, RaftError};
@@ -14,6 +14,7 @@ use super::address::AddressBook;
 use super::clock::Clock;
 use super::error::{InitializeError, OpenError};
 use super::group::Group;
+use super::handover::{HandOverError, hand_over_all};
 pub use super::log::LogFiles;
 use super::log::{LogDevice, LogStats};
 use super::network::Peers;
@@ -131,6 +132,7 @@ pub struct RaftNode {
     cluster_id: String,
     log: Arc<dyn LogDevice>,
     registry: Arc<Registry>,
+    peers: Arc<Peers>,
     transfers: Arc<Transfers>,
     groups: BTreeMap<GroupId, Group>,
 }
@@ -166,8 +168,15 @@ impl RaftNode {
         let cluster = config.cluster_id.clone();
         let peers = Arc::new(Peers::new(config.node_id, cluster, addresses, connect, config.heartbeat));
         let transfers = Arc::new(Transfers::new(peers.clone(), config.fetch_bytes_per_second));
-        let starter =
-            Starter { config: &config, log: &log, pool, peers, transfers: &transfers, clock, cache_bytes };
+        let starter = Starter {
+            config: &config,
+            log: &log,
+            pool,
+            peers: Arc::clone(&peers),
+            transfers: &transfers,
+            clock,
+            cache_bytes,
+        };
         let appliers: BTreeMap<GroupId, Arc<dyn Applier>> =
             specs.iter().map(|spec| (spec.id, Arc::clone(&spec.applier))).collect();
         let started: Vec<Result<Group, OpenError>> = futures::stream::iter(specs)
@@ -182,6 +191,7 @@ impl RaftNode {
             cluster_id: config.cluster_id,
             log,
             registry,
+            peers,
             transfers,
             groups: BTreeMap::new(),
         };
@@ -259,6 +269,15 @@ impl RaftNode {
             }
             Err(RaftError::Fatal(fatal)) => Err(InitializeError::NotRunning(fatal.to_string())),
         }
+    }
+
+    /// Hands the leadership of every group to another replica, to go out of service without making
+    /// anybody wait, and takes no leadership from now on. Returns the groups that are still led here
+    /// at the deadline, with the reason. May be called again.
+    pub async fn hand_over(&self, deadline: Instant) -> Vec<(GroupId, HandOverError)> {
+        self.registry.go_out_of_service();
+        self.groups.values().for_each(Group::stand_back);
+        hand_over_all(self.groups.values().cloned().collect(), Arc::clone(&self.peers), deadline).await
     }
 
     /// Stops all groups, writes what the log has queued, and releases its directory.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use holdfast_proto::v1::raft_client::RaftClient;
@@ -16,12 +16,15 @@ use openraft::raft::{
 };
 use openraft::{AnyError, OptionalSend, RaftNetwork, RaftNetworkFactory, Snapshot};
 use parking_lot::Mutex;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
 use super::acks::AckClock;
 use super::address::AddressBook;
+use super::link::{self, Link};
 use super::platform::Connect;
 use super::record::DecodeError;
+use super::rest::{Rest, next_beat};
 use super::types::{GroupId, NodeId, RaftVote, TypeConfig};
 use super::wire::{self, MESSAGE_BYTES_MAX};
 
@@ -33,6 +36,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// that a peer that returns hears its leader before its own election timeout.
 const BACKOFF_MIN: Duration = Duration::from_millis(25);
 
+/// Heartbeats of groups at rest leave at so many common moments in the time of one.
+const BEATS_PER_HEARTBEAT: u32 = 8;
+
 type RpcError = RPCError<NodeId, (), RaftError<NodeId>>;
 
 /// The connections of this node to its peers.
@@ -43,6 +49,9 @@ pub(crate) struct Peers {
     connect: Connect,
     backoff_max: Duration,
     clients: Mutex<HashMap<NodeId, (String, RaftClient<Channel>)>>,
+    links: Mutex<HashMap<NodeId, Link>>,
+    /// Heartbeats of groups at rest leave at the multiples of [`Peers::beat`] from here on.
+    start: tokio::time::Instant,
 }
 
 /// A peer could not be asked, or refused the question.
@@ -66,7 +75,13 @@ impl Peers {
         connect: Connect,
         backoff_max: Duration,
     ) -> Self {
-        Peers { this_node, cluster, addresses, connect, backoff_max, clients: Mutex::default() }
+        let (clients, links, start) = (Mutex::default(), Mutex::default(), tokio::time::Instant::now());
+        Peers { this_node, cluster, addresses, connect, backoff_max, clients, links, start }
+    }
+
+    /// The time between the common beats.
+    fn beat(&self) -> Duration {
+        self.backoff_max / BEATS_PER_HEARTBEAT
     }
 
     /// The client for a peer; it connects when first used and again whenever the connection is lost.
@@ -91,24 +106,46 @@ impl Peers {
         Ok(client)
     }
 
+    /// Sends a message and waits for its reply: a small one by the stream of its peer, a large one,
+    /// or one whose answer takes long, by a call of its own.
     pub(crate) async fn call(
-        &self,
+        self: &Arc<Self>,
         group: GroupId,
         to: NodeId,
         kind: RaftKind,
         payload: Vec<u8>,
     ) -> Result<Vec<u8>, CallError> {
+        let by_stream = matches!(kind, RaftKind::Append | RaftKind::Vote);
+        if by_stream && payload.len() <= link::MESSAGE_BYTES_MAX {
+            return self.link(to).call(group, kind, payload).await.map_err(CallError::Refused);
+        }
         let mut client = self.client(to)?;
-        let request = RaftRequest {
-            group,
-            from: self.this_node,
-            to,
-            cluster_id: self.cluster.clone(),
-            kind: kind.into(),
-            payload,
-        };
+        let request = RaftRequest { group, kind: kind.into(), payload, ..self.envelope(to) };
         let response = client.call(request).await.map_err(CallError::Refused)?;
         Ok(response.into_inner().payload)
+    }
+
+    /// Who sends what to whom.
+    fn envelope(&self, to: NodeId) -> RaftRequest {
+        RaftRequest { from: self.this_node, to, cluster_id: self.cluster.clone(), ..RaftRequest::default() }
+    }
+
+    /// The stream to a peer; it connects when first used and again whenever it has ended.
+    fn link(self: &Arc<Self>, to: NodeId) -> Link {
+        let mut links = self.links.lock();
+        let open = || {
+            let peers = Arc::downgrade(self);
+            move || Self::open(Weak::clone(&peers), to)
+        };
+        links.entry(to).or_insert_with(|| Link::start(self.envelope(to), open())).clone()
+    }
+
+    async fn open(peers: Weak<Self>, to: NodeId) -> Result<link::Opened, Status> {
+        let gone = || Status::unavailable("this node stops");
+        let client = peers.upgrade().ok_or_else(gone)?.client(to);
+        let mut client = client.map_err(|error| Status::unavailable(error.to_string()))?;
+        let (frames, sent) = link::frames();
+        Ok((frames, client.stream(sent).await?.into_inner()))
     }
 }
 
@@ -117,6 +154,7 @@ pub(crate) struct Network {
     pub(crate) group: GroupId,
     pub(crate) peers: Arc<Peers>,
     pub(crate) acks: Arc<AckClock>,
+    pub(crate) rest: Arc<Rest>,
 }
 
 /// Sends one group's messages to one peer.
@@ -125,13 +163,15 @@ pub(crate) struct PeerClient {
     target: NodeId,
     peers: Arc<Peers>,
     acks: Arc<AckClock>,
+    rest: Arc<Rest>,
 }
 
 impl RaftNetworkFactory<TypeConfig> for Network {
     type Network = PeerClient;
 
     async fn new_client(&mut self, target: NodeId, _node: &()) -> PeerClient {
-        PeerClient { group: self.group, target, peers: self.peers.clone(), acks: self.acks.clone() }
+        let Network { group, peers, acks, rest } = self;
+        PeerClient { group: *group, target, peers: peers.clone(), acks: acks.clone(), rest: rest.clone() }
     }
 }
 
@@ -159,6 +199,10 @@ impl RaftNetwork<TypeConfig> for PeerClient {
         rpc: AppendEntriesRequest<TypeConfig>,
         _option: RPCOption,
     ) -> Result<AppendEntriesResponse<NodeId>, RpcError> {
+        if rpc.entries.is_empty() {
+            let beat = next_beat(self.peers.start, self.peers.beat(), tokio::time::Instant::now());
+            self.rest.wait(beat).await;
+        }
         let sent = Instant::now();
         let payload = wire::encode_append(&rpc);
         let bytes = self.call(RaftKind::Append, payload).await.map_err(rpc_error)?;

@@ -1,5 +1,6 @@
 //! Linearizable reads: one confirmation of leadership serves all reads that wait for it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openraft::LogIdOptionExt;
@@ -7,6 +8,7 @@ use openraft::error::{CheckIsLeaderError, RaftError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::ReadError;
+use super::rest::Rest;
 use super::types::{NodeId, RaftHandle};
 
 /// Reads that may wait for one group.
@@ -48,12 +50,13 @@ fn stopping() -> ReadError {
 pub(crate) struct ReadConfirmer {
     raft: RaftHandle,
     queue: mpsc::Receiver<Waiting>,
+    rest: Arc<Rest>,
 }
 
 impl ReadConfirmer {
-    pub(crate) fn new(raft: RaftHandle) -> (ReadQueue, Self) {
+    pub(crate) fn new(raft: RaftHandle, rest: Arc<Rest>) -> (ReadQueue, Self) {
         let (sender, queue) = mpsc::channel(QUEUE_READS_MAX);
-        (ReadQueue(sender), ReadConfirmer { raft, queue })
+        (ReadQueue(sender), ReadConfirmer { raft, queue, rest })
     }
 
     /// Runs until `stop` resolves or every [`ReadQueue`] is gone.
@@ -72,6 +75,7 @@ impl ReadConfirmer {
             while let Ok(waiting) = self.queue.try_recv() {
                 round.push(waiting);
             }
+            let _doing = self.rest.doing();
             let deadline = round.iter().map(|waiting| waiting.deadline).max();
             let confirm = confirm(&self.raft, deadline.unwrap_or_else(Instant::now));
             let result = tokio::select! {

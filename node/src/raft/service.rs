@@ -1,17 +1,29 @@
 //! Receiving: checks that a message is meant for this node, and hands it to its group.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, Stream, StreamExt};
 use holdfast_proto::v1::raft_server::{Raft, RaftServer};
-use holdfast_proto::v1::{RaftKind, RaftRequest, RaftResponse};
+use holdfast_proto::v1::{RaftFrame, RaftKind, RaftReplies, RaftReply, RaftRequest, RaftResponse};
 use parking_lot::RwLock;
-use tonic::{Request, Response, Status};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
 
+use super::link;
 use super::record::DecodeError;
 use super::transfer::Transfers;
 use super::types::{Applier, GroupId, NodeId, RaftHandle};
-use super::wire::{self, MESSAGE_BYTES_MAX};
+use super::wire::{self, HandOver, MESSAGE_BYTES_MAX};
+
+/// Frames of one stream that are worked on at the same time.
+const STREAM_FRAMES_MAX: usize = 1_024;
+/// Replies that may wait to be sent, and that go out together.
+const STREAM_REPLIES_MAX: usize = 256;
 
 /// A group as messages of other nodes reach it.
 #[derive(Clone)]
@@ -24,20 +36,47 @@ pub(crate) struct Reachable {
 
 /// The groups of this node, by id.
 #[derive(Default)]
-pub(crate) struct Registry(RwLock<HashMap<GroupId, Reachable>>);
+pub(crate) struct Registry {
+    groups: RwLock<HashMap<GroupId, Reachable>>,
+    /// Whether this node takes no leadership any more.
+    out_of_service: AtomicBool,
+    /// Ends the streams of the other nodes.
+    stopped: CancellationToken,
+}
 
 impl Registry {
     pub(crate) fn insert(&self, group: GroupId, raft: RaftHandle, applier: Arc<dyn Applier>) {
         let receiving = Arc::default();
-        self.0.write().insert(group, Reachable { raft, applier, receiving });
+        self.groups.write().insert(group, Reachable { raft, applier, receiving });
     }
 
     pub(crate) fn clear(&self) {
-        self.0.write().clear();
+        self.stopped.cancel();
+        self.groups.write().clear();
     }
 
     fn get(&self, group: GroupId) -> Option<Reachable> {
-        self.0.read().get(&group).cloned()
+        self.groups.read().get(&group).cloned()
+    }
+
+    /// This node is about to stop: it takes over nothing.
+    pub(crate) fn go_out_of_service(&self) {
+        self.out_of_service.store(true, Ordering::Release);
+    }
+
+    /// Starts an election here, if `request` comes from the present leader and nothing is missing.
+    async fn take_over(&self, group: &Reachable, request: HandOver) -> Result<bool, Status> {
+        let may = {
+            let metrics = group.raft.metrics();
+            let metrics = metrics.borrow();
+            metrics.vote == request.vote
+                && metrics.last_log_index >= request.last_index
+                && !self.out_of_service.load(Ordering::Acquire)
+        };
+        if may {
+            group.raft.trigger().elect().await.map_err(not_running)?;
+        }
+        Ok(may)
     }
 }
 
@@ -86,43 +125,140 @@ impl RaftService {
         }
         Ok(())
     }
-}
 
-#[tonic::async_trait]
-impl Raft for RaftService {
-    async fn call(&self, request: Request<RaftRequest>) -> Result<Response<RaftResponse>, Status> {
-        let request = request.into_inner();
-        self.check(&request)?;
-        let Some(group) = self.groups.get(request.group) else {
-            return Err(Status::not_found(format!(
-                "node {} has no replica of group {}",
-                self.this_node, request.group
-            )));
+    /// Hands a message to its group and answers the reply.
+    async fn deliver(
+        &self,
+        from: NodeId,
+        group_id: GroupId,
+        kind: RaftKind,
+        payload: &[u8],
+    ) -> Result<Vec<u8>, Status> {
+        let Some(group) = self.groups.get(group_id) else {
+            let detail = format!("node {} has no replica of group {group_id}", self.this_node);
+            return Err(Status::not_found(detail));
         };
-        let payload = match request.kind() {
+        let reply = match kind {
             RaftKind::Append => {
-                let append = wire::decode_append(&request.payload).map_err(bad_payload)?;
+                let append = wire::decode_append(payload).map_err(bad_payload)?;
                 let reply = group.raft.append_entries(append).await.map_err(not_running)?;
                 wire::encode_append_reply(&reply)
             }
             RaftKind::Vote => {
-                let vote = wire::decode_vote(&request.payload).map_err(bad_payload)?;
+                let vote = wire::decode_vote(payload).map_err(bad_payload)?;
                 let reply = group.raft.vote(vote).await.map_err(not_running)?;
                 wire::encode_vote_reply(&reply)
             }
             RaftKind::SnapshotOffer => {
-                let offer = wire::decode_offer(&request.payload).map_err(bad_payload)?;
-                let reply = self.transfers.take(request.group, request.from, &group, offer).await?;
+                let offer = wire::decode_offer(payload).map_err(bad_payload)?;
+                let reply = self.transfers.take(group_id, from, &group, offer).await?;
                 wire::encode_offer_reply(&reply)
             }
             RaftKind::SnapshotRead => {
-                let read = wire::decode_read(&request.payload).map_err(bad_payload)?;
+                let read = wire::decode_read(payload).map_err(bad_payload)?;
                 wire::encode_piece(&self.transfers.read(&group, read).await?)
+            }
+            RaftKind::HandOver => {
+                let request = wire::decode_hand_over(payload).map_err(bad_payload)?;
+                wire::encode_hand_over_reply(self.groups.take_over(&group, request).await?)
             }
             RaftKind::Unspecified => return Err(Status::invalid_argument("unknown kind of Raft message")),
         };
-        let payload = payload.map_err(|error| Status::internal(error.to_string()))?;
+        reply.map_err(|error| Status::internal(error.to_string()))
+    }
+
+    /// Delivers the messages of one frame at once, and sends each reply as soon as it is there,
+    /// together with those that are there by then.
+    async fn deliver_frame(self, frame: RaftFrame, replies: mpsc::Sender<Vec<RaftReply>>) {
+        let from = frame.envelope.map_or(0, |envelope| envelope.from);
+        let mut delivering: FuturesUnordered<_> = frame
+            .messages
+            .into_iter()
+            .map(|message| {
+                let this = &self;
+                async move {
+                    let kind = message.kind();
+                    let done = this.deliver(from, message.group, kind, &message.payload).await;
+                    link::reply(message.id, done)
+                }
+            })
+            .collect();
+        while let Some(first) = delivering.next().await {
+            let mut ready = vec![first];
+            if !delivering.is_empty() {
+                // The others were handed over at the same moment and are often done by now.
+                tokio::task::yield_now().await;
+                while let Some(Some(reply)) = delivering.next().now_or_never() {
+                    ready.push(reply);
+                }
+            }
+            if replies.send(ready).await.is_err() {
+                // The stream has ended; what is delivered runs on in its group.
+                return;
+            }
+        }
+    }
+
+    /// Takes frames until the stream ends or one must be refused.
+    async fn take_frames(
+        &self,
+        mut frames: Streaming<RaftFrame>,
+        replies: &mpsc::Sender<Vec<RaftReply>>,
+    ) -> Result<(), Status> {
+        let running = Arc::new(Semaphore::new(STREAM_FRAMES_MAX));
+        loop {
+            let frame = tokio::select! {
+                frame = frames.message() => frame?,
+                () = self.groups.stopped.cancelled() => None,
+            };
+            let Some(frame) = frame else { return Ok(()) };
+            let envelope = frame.envelope.as_ref();
+            self.check(envelope.ok_or_else(|| Status::invalid_argument("a frame without its envelope"))?)?;
+            let Ok(turn) = Arc::clone(&running).acquire_owned().await else { return Ok(()) };
+            let delivering = self.clone().deliver_frame(frame, replies.clone());
+            tokio::spawn(async move {
+                delivering.await;
+                drop(turn);
+            });
+        }
+    }
+}
+
+type Replies = Pin<Box<dyn Stream<Item = Result<RaftReplies, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Raft for RaftService {
+    type StreamStream = Replies;
+
+    async fn call(&self, request: Request<RaftRequest>) -> Result<Response<RaftResponse>, Status> {
+        let request = request.into_inner();
+        self.check(&request)?;
+        let kind = request.kind();
+        let payload = self.deliver(request.from, request.group, kind, &request.payload).await?;
         Ok(Response::new(RaftResponse { payload }))
+    }
+
+    async fn stream(&self, request: Request<Streaming<RaftFrame>>) -> Result<Response<Replies>, Status> {
+        let (sender, replies) = mpsc::channel(STREAM_REPLIES_MAX);
+        let this = self.clone();
+        // An error is the last that the sender hears.
+        let (refusal, refused) = oneshot::channel();
+        tokio::spawn(async move {
+            if let Err(status) = this.take_frames(request.into_inner(), &sender).await {
+                // Nobody listens if the stream has ended.
+                let _ = refusal.send(status);
+            }
+        });
+        let gathered = futures::stream::unfold(Some((replies, refused)), |state| async move {
+            let (mut replies, refused) = state?;
+            let mut ready = Vec::new();
+            if replies.recv_many(&mut ready, STREAM_REPLIES_MAX).await > 0 {
+                let ready = RaftReplies { replies: ready.into_iter().flatten().collect() };
+                return Some((Ok(ready), Some((replies, refused))));
+            }
+            refused.await.ok().map(|status| (Err(status), None))
+        });
+        Ok(Response::new(Box::pin(gathered)))
     }
 }
 

@@ -11,6 +11,7 @@ use super::group::{Group, Replica};
 use super::log::{GroupLog, LogDevice};
 use super::multi::{GroupSpec, RaftNodeConfig, Timing};
 use super::network::{Network, Peers};
+use super::rest::Rest;
 use super::state_machine::StateMachine;
 use super::transfer::Transfers;
 use super::types::{Applier, GroupId, LogPosition, NodeId, RaftHandle};
@@ -35,15 +36,22 @@ impl Starter<'_> {
         let node = self.config.node_id;
         let timing = Timing::new(self.config.heartbeat, id, &replicas, node)
             .ok_or_else(|| OpenError::Config(format!("group {id} has no place for node {node}")))?;
+        let lease_of = |replica: &NodeId| {
+            let timing = Timing::new(self.config.heartbeat, id, &replicas, *replica)?;
+            Some((*replica, timing.election))
+        };
+        let leases = replicas.iter().filter_map(lease_of).collect();
         let config = Arc::new(timing.config(&self.config.cluster_id)?);
         let log = self.open_log(id, &replicas, applier.clone()).await?;
         let acks = Arc::new(AckClock::default());
-        let network = Network { group: id, peers: self.peers.clone(), acks: acks.clone() };
+        let rest = Arc::new(Rest::new(2 * self.config.heartbeat));
+        let network =
+            Network { group: id, peers: self.peers.clone(), acks: acks.clone(), rest: rest.clone() };
         let (state_machine, idle) = StateMachine::new(id, applier, self.pool.clone());
         let raft = RaftHandle::new(node, config, network, log.clone(), state_machine)
             .await
             .map_err(|error| OpenError::Start { group: id, cause: error.to_string() })?;
-        let replica = Replica { id, node, raft, log, acks, lease: timing.lease_min };
+        let replica = Replica { id, node, raft, log, acks, lease: timing.lease_min, leases, rest };
         Ok(Group::start(replica, idle, self.clock.clone()))
     }
 

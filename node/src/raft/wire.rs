@@ -123,6 +123,45 @@ impl Piece {
     }
 }
 
+/// A leader's request to take over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HandOver {
+    /// The leader's own vote: a request of an earlier leader is void.
+    pub(crate) vote: RaftVote,
+    /// Its last entry, which the new leader must have.
+    pub(crate) last_index: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HandOverMessage {
+    format: u8,
+    vote: VoteRecord,
+    last_index: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HandOverReply {
+    format: u8,
+    accepted: bool,
+}
+
+pub(crate) fn encode_hand_over(request: &HandOver) -> Result<Vec<u8>, DecodeError> {
+    encode(&HandOverMessage { format: FORMAT, vote: (&request.vote).into(), last_index: request.last_index })
+}
+
+pub(crate) fn decode_hand_over(bytes: &[u8]) -> Result<HandOver, DecodeError> {
+    let HandOverMessage { vote, last_index, .. } = decode(bytes)?;
+    Ok(HandOver { vote: vote.into_vote()?, last_index })
+}
+
+pub(crate) fn encode_hand_over_reply(accepted: bool) -> Result<Vec<u8>, DecodeError> {
+    encode(&HandOverReply { format: FORMAT, accepted })
+}
+
+pub(crate) fn decode_hand_over_reply(bytes: &[u8]) -> Result<bool, DecodeError> {
+    Ok(decode::<HandOverReply>(bytes)?.accepted)
+}
+
 pub(crate) fn encode_offer(offer: &Offer) -> Result<Vec<u8>, DecodeError> {
     let Offer { vote, id, bytes } = offer;
     encode(&OfferMessage { format: FORMAT, vote: vote.into(), id: *id, bytes: *bytes })
@@ -290,6 +329,18 @@ mod tests {
         let reply = SnapshotResponse::new(RaftVote::new_committed(8, 3));
         assert_eq!(decode_offer_reply(&encode_offer_reply(&reply).unwrap()).unwrap().vote, reply.vote);
         assert!(decode_vote(b"\x01garbage \xff\xff").is_err());
+    }
+
+    #[test]
+    fn hand_overs_survive_the_round_trip() {
+        for last_index in [None, Some(0), Some(u64::MAX)] {
+            let request = HandOver { vote: RaftVote::new_committed(7, 2), last_index };
+            assert_eq!(decode_hand_over(&encode_hand_over(&request).unwrap()).unwrap(), request);
+        }
+        for accepted in [false, true] {
+            assert_eq!(decode_hand_over_reply(&encode_hand_over_reply(accepted).unwrap()).unwrap(), accepted);
+        }
+        assert!(decode_hand_over(&[]).is_err());
     }
 
     #[test]

@@ -279,7 +279,7 @@ impl ShardState {
 
     /// Writes a batch in one atomic step and shows it to the live images.
     fn commit(&self, batch: &mut Batch<'_>) -> Result<(), ApplierError> {
-        let overlay = std::mem::replace(&mut batch.overlay, Overlay::new(SledReader(batch.db)));
+        let overlay = std::mem::replace(&mut batch.overlay, Overlay::remembering(SledReader(batch.db)));
         let changes = overlay.into_changes().map_err(|error| fatal(&error))?;
         if let Some(view) = batch.view {
             view.keep(&changes.rows);
@@ -323,7 +323,7 @@ impl ShardState {
         entries: Vec<CommittedEntry>,
     ) -> Result<(Applied, Vec<Outcomes>), ApplierError> {
         let db = self.db();
-        let overlay = Overlay::new(SledReader(&db));
+        let overlay = Overlay::remembering(SledReader(&db));
         let mut batch = Batch { db: &db, overlay, applied: before, events: Vec::new(), view };
         let mut answers = Vec::with_capacity(entries.len());
         for entry in entries {

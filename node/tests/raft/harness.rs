@@ -102,6 +102,7 @@ impl Node {
 }
 
 pub struct Cluster {
+    members: Vec<NodeId>,
     pub nodes: BTreeMap<NodeId, Node>,
     pub groups: Vec<GroupId>,
     pub addresses: Arc<StaticAddresses>,
@@ -112,19 +113,25 @@ pub struct Cluster {
 impl Cluster {
     /// Three nodes with `groups` groups, initialised, each group with a leader.
     pub async fn start(groups: u32) -> Self {
+        Self::of(&NODES, groups).await
+    }
+
+    /// The same with these nodes.
+    pub async fn of(members: &[NodeId], groups: u32) -> Self {
         let mut cluster = Cluster {
+            members: members.to_vec(),
             nodes: BTreeMap::new(),
             groups: (0..groups).collect(),
             addresses: Arc::new(StaticAddresses::default()),
             sockets: BTreeMap::new(),
             dir: TempDir::new().unwrap(),
         };
-        for id in NODES {
-            cluster.start_node(id, BTreeMap::new()).await;
+        for id in members {
+            cluster.start_node(*id, BTreeMap::new()).await;
         }
         for group in cluster.groups.clone() {
-            let first = NODES[group as usize % NODES.len()];
-            assert_eq!(cluster.nodes[&first].raft.initialize(group, &NODES).await, Ok(true));
+            let first = members[group as usize % members.len()];
+            assert_eq!(cluster.nodes[&first].raft.initialize(group, members).await, Ok(true));
         }
         for group in cluster.groups.clone() {
             cluster.leader(group).await;
@@ -144,7 +151,7 @@ impl Cluster {
         let mut specs = Vec::new();
         for group in &self.groups {
             let applier = appliers.entry(*group).or_default().clone();
-            specs.push(GroupSpec { id: *group, replicas: NODES.to_vec(), applier });
+            specs.push(GroupSpec { id: *group, replicas: self.members.clone(), applier });
         }
         let clock = Arc::new(CountingClock::default());
         let raft = RaftNode::open(config, specs, self.addresses.clone(), clock).await.unwrap();
@@ -228,7 +235,7 @@ impl Cluster {
     }
 
     pub async fn stop(mut self) {
-        for id in NODES {
+        for id in self.members.clone() {
             if self.nodes.contains_key(&id) {
                 self.stop_node(id).await;
             }

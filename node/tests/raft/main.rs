@@ -4,4 +4,5 @@
 
 mod cluster;
 mod failures;
+mod handover;
 mod harness;

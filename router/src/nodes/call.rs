@@ -59,21 +59,26 @@ impl Nodes {
         let mut search = Search::default();
         for _ in 0..ATTEMPTS_MAX {
             let left = deadline.left();
-            if left.is_zero() {
+            if left.is_zero() || self.cut_off.is_cancelled() {
                 break;
             }
             let Some(node) = self.pick(group, &search) else { break };
             // Twice as long after each attempt that ran out of time: a dead node costs little, and a
             // call that takes long still gets its time.
             let attempt = left.min(self.attempt_timeout.saturating_mul(1 << search.late.min(8)));
-            let asked = tokio::time::timeout(attempt, ask(node.client.clone(), millis(attempt))).await;
+            let asking = tokio::time::timeout(attempt, ask(node.client.clone(), millis(attempt)));
+            // Whatever the deadline still allows: this router is about to end.
+            let asked = tokio::select! {
+                asked = asking => asked.map_err(|_| "no answer in time"),
+                () = self.cut_off.cancelled() => Err("this router stops"),
+            };
             let failure = match asked {
                 Ok(Ok(response)) => {
                     self.topology.set_leader(group, node.id);
                     return Ok(response.into_inner());
                 }
                 Ok(Err(status)) => failure_of(&status, safety),
-                Err(_) => failure_of(&Status::deadline_exceeded("no answer in time"), safety),
+                Err(why) => failure_of(&Status::deadline_exceeded(why), safety),
             };
             search.maybe_done |= failure.maybe_done;
             search.late += u32::from(failure.late);
@@ -82,7 +87,10 @@ impl Nodes {
             }
             let wait = self.learn_from(group, &node, &failure, &mut search);
             search.last = Some(failure.refused);
-            tokio::time::sleep(wait.min(deadline.left())).await;
+            tokio::select! {
+                () = tokio::time::sleep(wait.min(deadline.left())) => {}
+                () = self.cut_off.cancelled() => {}
+            }
         }
         Err(search.give_up(safety))
     }

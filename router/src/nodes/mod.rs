@@ -21,6 +21,7 @@ use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::{self, node_client::NodeClient};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use topology::Topology;
 
@@ -32,6 +33,8 @@ pub(crate) struct Nodes {
     floors: Floors,
     metrics: Arc<Metrics>,
     attempt_timeout: Duration,
+    /// Ends all calls, so that each is answered before its connection is cut.
+    cut_off: CancellationToken,
 }
 
 /// How a read wants to be answered.
@@ -59,7 +62,13 @@ impl Nodes {
             floors: Floors::default(),
             metrics,
             attempt_timeout,
+            cut_off: CancellationToken::new(),
         })
+    }
+
+    /// Ends every call that is open and every later one: each is answered by what is known of it.
+    pub(crate) fn cut_off(&self) {
+        self.cut_off.cancel();
     }
 
     /// Asks every node for the topology, for ever: once per `interval`, or ten times as often while

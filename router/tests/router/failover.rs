@@ -197,3 +197,26 @@ async fn a_slow_node_gets_its_time() {
     api.recall(json!({"query": "one", "deadline_ms": 3000})).await.ok(200);
     api.recall(json!({"query": "one", "deadline_ms": 300})).await.problem("deadline_exceeded");
 }
+
+#[tokio::test]
+async fn a_stop_answers_what_is_open_before_it_cuts_connections() {
+    let change = |config: &mut holdfast_router::RouterConfig| {
+        // Longer than the grace time, as an operator may set it.
+        config.write_timeout = Duration::from_secs(60);
+        config.shutdown_grace = Duration::from_secs(2);
+    };
+    let world = World::with(Options { change, ..Options::default() }).await;
+    ready(&world).await;
+    for node in 1..=3 {
+        world.fault(node, Fault::Silent);
+    }
+    let api = world.api();
+    let open = tokio::spawn(async move { api.add(json!([{"content": "open at the stop"}])).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let started = Instant::now();
+    world.stop_router.cancel();
+    let reply = tokio::time::timeout(Duration::from_secs(30), open).await.unwrap().unwrap();
+    let (_, detail) = reply.problem("unknown_outcome");
+    assert!(detail.contains("Idempotency-Key"), "{detail}");
+    assert!(started.elapsed() < Duration::from_secs(30), "the write's own deadline is 60 s");
+}

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::files::{ObservedFiles, SyncProbe};
 use super::reader::{self, Read};
 use super::times::{TimeCounts, Times};
-use super::writer::{Change, Done, Request, Writer, WriterCounters, panic_text};
+use super::writer::{Change, Done, Marks, Request, Writer, WriterCounters, panic_text};
 use crate::raft::error::LogError;
 use crate::raft::types::{GroupId, NodeId, RaftEntry};
 
@@ -162,6 +162,7 @@ pub(crate) struct LogEngine {
     poison: Arc<Poison>,
     probe: Arc<SyncProbe>,
     counters: Arc<WriterCounters>,
+    marks: Arc<Marks>,
     threads: Mutex<Vec<(&'static str, JoinHandle<()>)>>,
     cleaner: Mutex<Option<(std_mpsc::Sender<()>, JoinHandle<()>)>>,
     held_back: Arc<Mutex<BTreeSet<GroupId>>>,
@@ -179,7 +180,13 @@ impl LogEngine {
         let poison = Arc::new(Poison::default());
         let counters = Arc::new(WriterCounters::default());
         let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
-        let writer = Writer { raw: raw.clone(), poison: poison.clone(), counters: counters.clone() };
+        let marks = Arc::<Marks>::default();
+        let writer = Writer {
+            raw: raw.clone(),
+            poison: poison.clone(),
+            counters: counters.clone(),
+            marks: marks.clone(),
+        };
         let writer = spawn(WRITER, move || writer.run(queue))?;
         let (reads, read_queue) = mpsc::channel(QUEUE_READS_MAX);
         let read_from = raw.clone();
@@ -193,6 +200,7 @@ impl LogEngine {
             poison,
             probe,
             counters,
+            marks,
             threads: Mutex::new(vec![(WRITER, writer), (READER, reader)]),
             cleaner: Mutex::new(Some(cleaner)),
             held_back,
@@ -224,6 +232,14 @@ impl LogEngine {
         done: Option<Done>,
     ) -> Result<(), LogError> {
         self.poison.check()?;
+        let change = match change {
+            // Neither a write nor a wake-up of the log thread for each commit.
+            Change::Committed(position) if done.is_none() => {
+                self.marks.lock().insert(group, position);
+                return Ok(());
+            }
+            change => change,
+        };
         let request = Request::Write { group, change, done };
         self.requests.send(request).await.map_err(|_closed| LogError::Closed)
     }

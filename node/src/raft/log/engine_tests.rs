@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::device::LogDevice;
-use super::engine::{LogEngine, LogFiles, LogOptions};
+use super::engine::{LogEngine, LogFiles, LogOptions, key};
 use super::writer::{Change, Done};
 use crate::raft::error::LogError;
 use crate::raft::record::{self, Record};
@@ -69,6 +69,24 @@ async fn a_commit_mark_alone_needs_no_sync() {
     let (result, at_callback) = submit(&engine, 1, Change::Committed(vec![1, 2, 3])).await;
     result.unwrap();
     assert_eq!(at_callback, before);
+}
+
+#[tokio::test]
+async fn a_commit_mark_that_nobody_waits_for_rides_with_the_next_batch() {
+    let dir = TempDir::new().unwrap();
+    let engine = LogEngine::open(&options(dir.path())).unwrap();
+    let mark = |engine: &LogEngine| engine.raw().unwrap().get(1, key::COMMITTED);
+    for number in 0..3 {
+        engine.submit(1, Change::Committed(vec![number]), None).await.unwrap();
+    }
+    let batches = engine.stats().batches;
+    assert_eq!((batches, mark(&engine)), (0, None), "not even a write");
+    submit(&engine, 2, append(0..1)).await.0.unwrap();
+    assert_eq!(mark(&engine), Some(vec![2]), "the newest, with the batch of another group");
+    engine.submit(1, Change::Committed(vec![7]), None).await.unwrap();
+    engine.close().await.unwrap();
+    let engine = LogEngine::open(&options(dir.path())).unwrap();
+    assert_eq!(mark(&engine), Some(vec![7]), "an orderly end writes what is left");
 }
 
 #[tokio::test]

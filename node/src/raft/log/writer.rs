@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use protobuf::well_known_types::BytesValue;
 use raft_engine::{Command, LogBatch, MessageExt};
 use tokio::sync::mpsc;
@@ -33,7 +34,8 @@ pub(crate) enum Change {
     Purge { first: u64, clear: bool, purged: Vec<u8> },
     /// Replaces the vote.
     Vote(Vec<u8>),
-    /// Replaces the commit mark. Losing the newest is harmless: it needs no sync of its own.
+    /// Replaces the commit mark. Losing the newest is harmless: it needs no sync of its own, and
+    /// where nobody waits for it not even a write.
     Committed(Vec<u8>),
 }
 
@@ -85,10 +87,14 @@ pub(crate) struct WriterCounters {
     pub(crate) bytes: AtomicU64,
 }
 
+/// The newest commit mark of each group that nobody waits for: it rides with the next batch.
+pub(crate) type Marks = Mutex<HashMap<GroupId, Vec<u8>>>;
+
 pub(crate) struct Writer {
     pub(crate) raw: Arc<RawEngine>,
     pub(crate) poison: Arc<Poison>,
     pub(crate) counters: Arc<WriterCounters>,
+    pub(crate) marks: Arc<Marks>,
 }
 
 impl Writer {
@@ -120,6 +126,8 @@ impl Writer {
                 break;
             }
         }
+        // The marks that no batch has taken.
+        self.write(std::iter::empty());
         requests.close();
         while let Some(request) = requests.blocking_recv() {
             if let Request::Write { done: Some(done), .. } = request {
@@ -150,9 +158,19 @@ impl Writer {
             }
             waiting.extend(done);
         }
+        self.add_marks(&mut batch);
         let result = self.poison.check().and_then(|()| self.commit(&mut batch, sync));
         for done in waiting {
             done(result.clone());
+        }
+    }
+
+    /// What a mark says was committed is in the log before it: it was appended and synced first.
+    fn add_marks(&self, batch: &mut LogBatch) {
+        for (group, position) in self.marks.lock().drain() {
+            if let Err(error) = add(batch, &self.raw, group, Change::Committed(position)) {
+                self.poison.set(&format!("a batch could not be built: {error}"));
+            }
         }
     }
 

@@ -27,6 +27,8 @@ pub struct World {
     pub admin: SocketAddr,
     /// The first key, with all rights.
     pub key: String,
+    /// Stops the router alone, as SIGTERM does.
+    pub stop_router: CancellationToken,
     stop: CancellationToken,
 }
 
@@ -67,9 +69,10 @@ impl World {
         (options.change)(&mut config);
         let router = Router::bind(config, options.embedder).await.unwrap();
         let (http, admin) = (router.http_addr(), router.admin_addr());
-        let until = stop.clone();
+        let stop_router = stop.child_token();
+        let until = stop_router.clone();
         tokio::spawn(async move { router.serve(until.cancelled_owned()).await.unwrap() });
-        Self { cluster, http, admin, key, stop }
+        Self { cluster, http, admin, key, stop_router, stop }
     }
 
     /// The client API with the first key, as user `ann`.
