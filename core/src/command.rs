@@ -10,7 +10,7 @@
 use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
 use crate::limits;
-use crate::memory::{Fact, IndexRow, ModelTag, Source};
+use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement};
 use crate::space::SpaceKey;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,20 @@ pub enum Write {
         /// One for each memory.
         items: Vec<FeedbackItem>,
     },
+    /// Takes a statement back: from now on it is not believed ever to have held.
+    Retract {
+        /// The memory that states it.
+        id: String,
+        /// Which of its statements.
+        ordinal: u8,
+    },
+    /// Decides between memories that contradict each other.
+    Resolve {
+        /// The one that stands.
+        keep: String,
+        /// Those that are taken back, at most [`limits::RESOLVE_ITEMS_MAX`].
+        retire: Vec<String>,
+    },
 }
 
 /// New memories.
@@ -114,17 +128,31 @@ pub struct NewMemory {
     pub text_hash: u128,
     /// 0..1.
     pub confidence: f32,
-    /// The statement in structured form.
-    pub fact: Option<Fact>,
+    /// What it states, in structured form: at most [`limits::STATEMENTS_MAX`].
+    pub statements: Vec<Statement>,
+    /// Whether the statements are all that the text says.
+    pub whole: bool,
+    /// Memories that it may contradict, as the proposer saw them.
+    pub conflicts: Vec<Hint>,
     /// Where it came from.
     pub source: Option<Source>,
     /// Ids of the memories it was made from.
     pub derived_from: Vec<String>,
-    /// The columns, id included. Apply sets `created_us`, `count`, `access_count`, `strength_milli`
+    /// The columns, id included. Apply sets `created_us`, `count`, `access_count`, `strength_milli`,
+    /// what follows from the statements (`valid_from_us`, `valid_to_us`, `retracted_us`, `older`)
     /// and the vector's model, and `event_us` and `last_access_us` where `event_given` is false.
     pub index: IndexRow,
     /// Whether `index.event_us` was given by the caller.
     pub event_given: bool,
+}
+
+/// A memory that was found outside of apply. It counts only as long as the memory is what it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hint {
+    /// Which memory.
+    pub id: String,
+    /// The version that was looked at.
+    pub version: u64,
 }
 
 /// A new version of a memory. The caller read version `if_version`, made the whole new row from it,
@@ -137,6 +165,8 @@ pub struct Update {
     pub model: Option<ModelTag>,
     /// As [`Add::vectors_given`].
     pub vectors_given: bool,
+    /// Whether the memory states what it stated before; then `memory.statements` are not looked at.
+    pub keep_statements: bool,
     /// The new row; what use and time have made of the old one (strength, counts, last access,
     /// creation) stays.
     pub memory: NewMemory,
@@ -236,7 +266,16 @@ impl SpaceCommand {
                 Ok(())
             }
             Write::Update(update) => update.memory.check(update.model.as_ref()),
-            Write::Delete { id, .. } => limits::check_id("id", id),
+            Write::Delete { id, .. } | Write::Retract { id, .. } => limits::check_id("id", id),
+            Write::Resolve { keep, retire } => {
+                limits::check_id("keep", keep)?;
+                if retire.is_empty() || retire.len() > limits::RESOLVE_ITEMS_MAX || retire.contains(keep) {
+                    let max = limits::RESOLVE_ITEMS_MAX;
+                    let detail = format!("retire names 1 to {max} memories, and not the one that is kept");
+                    return Err(Error::invalid("retire", detail));
+                }
+                retire.iter().try_for_each(|id| limits::check_id("retire", id))
+            }
             Write::Feedback { items } if items.is_empty() || items.len() > limits::FEEDBACK_ITEMS_MAX => {
                 let detail = format!("1 to {} items in one feedback call", limits::FEEDBACK_ITEMS_MAX);
                 Err(Error::too_large("items", detail))
@@ -255,6 +294,31 @@ fn within(error: Error, at: usize) -> Error {
         None => format!("memories[{at}]"),
     };
     error.at(field)
+}
+
+fn check_statement(statement: &Statement) -> Result<()> {
+    let name = |field: &str, value: &str| {
+        let max = limits::FACT_NAME_BYTES_MAX;
+        if value.is_empty() || value.len() > max || value.contains('\0') {
+            return Err(Error::invalid(
+                field,
+                format!("the normal form of {field} must have 1 to {max} bytes"),
+            ));
+        }
+        Ok(())
+    };
+    name("fact.subject", &statement.subject)?;
+    name("fact.predicate", &statement.predicate)?;
+    let against = match &statement.mode {
+        Mode::Evidence { against } => against.iter().map(String::len).sum(),
+        _ => 0,
+    };
+    let longest = [statement.about.len(), statement.value.len(), against].into_iter().max().unwrap_or(0);
+    if longest > limits::FACT_VALUE_BYTES_MAX {
+        let max = limits::FACT_VALUE_BYTES_MAX;
+        return Err(Error::too_large("fact.object", format!("the limit of its normal form is {max} bytes")));
+    }
+    Ok(())
 }
 
 impl NewMemory {
@@ -277,6 +341,15 @@ impl NewMemory {
         if self.index.entities.len() > limits::ENTITIES_MAX {
             return Err(Error::too_large("entities", format!("at most {} entities", limits::ENTITIES_MAX)));
         }
+        if self.statements.len() > limits::STATEMENTS_MAX || self.conflicts.len() > limits::CONFLICTS_MAX {
+            let detail = format!(
+                "at most {} statements and {} possible conflicts",
+                limits::STATEMENTS_MAX,
+                limits::CONFLICTS_MAX
+            );
+            return Err(Error::too_large("statements", detail));
+        }
+        self.statements.iter().try_for_each(check_statement)?;
         for (field, value) in [("importance", self.index.importance), ("confidence", self.confidence)] {
             if !(0.0..=1.0).contains(&value) {
                 return Err(Error::invalid(field, format!("{field} must be a number from 0 to 1")));

@@ -10,6 +10,7 @@
 //! - [`keys`]: where each row lives, one file per key family.
 //! - [`command`], [`mod@apply`]: what may happen to it.
 //! - [`state`]: the sorted byte map below, its overlay, its hash and its conformance suite.
+//! - [`facts`]: what statements say and how they contradict each other.
 //! - [`text`], [`score`]: analysis of text and scoring, used by router and node, never by `apply`.
 
 pub mod access;
@@ -18,6 +19,7 @@ pub mod codec;
 pub mod command;
 pub mod error;
 pub mod event;
+pub mod facts;
 pub mod filter;
 pub mod keys;
 pub mod limits;

@@ -28,6 +28,19 @@ pub const FILTER_TERMS_MAX: usize = 128;
 pub const ID_BYTES_MAX: usize = 256;
 /// Longest object of a fact, in bytes of UTF-8.
 pub const FACT_OBJECT_BYTES_MAX: usize = 4 * 1024;
+/// Longest normal form of a subject or a predicate, in bytes: compatibility forms unfold.
+pub const FACT_NAME_BYTES_MAX: usize = 1024;
+/// Longest normal form of an object with the qualifiers of its fact, in bytes.
+pub const FACT_VALUE_BYTES_MAX: usize = 64 * 1024;
+/// Most statements of one memory.
+pub const STATEMENTS_MAX: usize = 8;
+/// Most memories that one new memory may be said to contradict.
+pub const CONFLICTS_MAX: usize = 8;
+/// Most memories that one decision between contradicting ones takes back.
+pub const RESOLVE_ITEMS_MAX: usize = 16;
+/// Most facts of one group (subject, predicate and what narrows them) that are kept apart; beyond
+/// it the oldest that no longer holds leaves the group. Its memory stays as it is.
+pub const FACT_GROUP_MAX: usize = 256;
 /// Longest address of a source, in bytes.
 pub const SOURCE_URI_BYTES_MAX: usize = 2 * 1024;
 /// Most message ids of a source.

@@ -83,6 +83,102 @@ pub struct Fact {
     pub confidence: Option<f32>,
 }
 
+/// What a statement does to the others of its group.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Mode {
+    /// It holds from its time on, until another takes its place.
+    #[default]
+    State,
+    /// It holds for a while; what held before returns afterwards.
+    Override {
+        /// Until when, exclusive.
+        until_us: i64,
+        /// The words that say so, such as `today`.
+        reason: String,
+    },
+    /// It says what was meant all along: the one before it was wrong and is retracted.
+    Correct,
+    /// What it names as its value holds no longer; an empty value ends whatever holds.
+    End,
+    /// It is no value of the group, but speaks against some: steak against `vegetarian`.
+    Evidence {
+        /// The values that it speaks against.
+        against: Vec<String>,
+    },
+}
+
+/// Whether two different values of one group can hold at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Cardinality {
+    /// Nobody knows: nothing is retired, the newest is answered first.
+    #[default]
+    Unknown,
+    /// They cannot: the newer takes the place of the older.
+    Single,
+}
+
+/// A fact in the form that apply compares: byte for byte. Made before the proposal, by rules whose
+/// version it names.
+///
+/// Statements with the same subject, predicate and `about` form a **group**, in which one value
+/// holds at a time. Where several objects can hold at once (likes A, likes B), the object is in
+/// `about`, so that each has a group of its own.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Statement {
+    /// As it is shown.
+    pub fact: Fact,
+    /// Normal form of the subject, 1 to [`crate::limits::FACT_NAME_BYTES_MAX`] bytes without `\0`.
+    pub subject: String,
+    /// Normal form of the predicate, bounded as the subject.
+    pub predicate: String,
+    /// What narrows the group beyond them; empty if nothing does.
+    pub about: String,
+    /// Normal form of what is said.
+    pub value: String,
+    /// Whether the values of the group exclude each other.
+    pub cardinality: Cardinality,
+    /// What it does to the others.
+    pub mode: Mode,
+    /// From when it holds; the event time of the memory if not given.
+    pub valid_from_us: Option<i64>,
+    /// Until when, exclusive; open if not given.
+    pub valid_to_us: Option<i64>,
+    /// Version of the rules that found it in the text; 0 if the caller stated it.
+    pub rules: u16,
+}
+
+/// One statement in its group. Key: see [`crate::keys::fact`]. All but the last two fields is what
+/// was said and done; those follow from all rows of the group ([`crate::facts::timeline`]).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FactRow {
+    /// The memory that states it.
+    pub id: String,
+    /// Record order of the memory.
+    pub seq: u64,
+    /// Its number among the statements of the memory, from 0.
+    pub ordinal: u8,
+    /// As [`Statement::value`].
+    pub value: String,
+    /// As [`Statement::cardinality`].
+    pub cardinality: Cardinality,
+    /// As [`Statement::mode`].
+    pub mode: Mode,
+    /// From when it holds.
+    pub from_us: i64,
+    /// Until when it was said to hold, exclusive.
+    pub to_us: Option<i64>,
+    /// When it was recorded, in log time.
+    pub recorded_us: i64,
+    /// When it was retracted, in log time: from then on it is not believed ever to have held.
+    pub retracted_us: Option<i64>,
+    /// The memory that stands in place of a retracted one.
+    pub retracted_by: Option<String>,
+    /// Until when it holds by what is known now, exclusive.
+    pub until_us: Option<i64>,
+    /// Whether another has taken its place.
+    pub superseded: bool,
+}
+
 /// Where a memory came from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
@@ -109,8 +205,10 @@ pub struct MemoryRow {
     pub updated_us: i64,
     /// How sure the source was, 0..1.
     pub confidence: f32,
-    /// The statement in structured form.
-    pub fact: Option<Fact>,
+    /// What it states, in structured form.
+    pub statements: Vec<Statement>,
+    /// Whether the statements are all that the text says: only then does the memory fall with them.
+    pub whole: bool,
     /// Where it came from.
     pub source: Option<Source>,
     /// Ids of the memories it was made from.
@@ -123,6 +221,13 @@ pub struct MemoryRow {
     pub overrides: Vec<String>,
     /// Ids of the memories that may contradict it.
     pub possible_conflicts: Vec<String>,
+}
+
+impl MemoryRow {
+    /// The statement that is shown with the memory: the first.
+    pub fn fact(&self) -> Option<&Fact> {
+        self.statements.first().map(|statement| &statement.fact)
+    }
 }
 
 /// The columns of a memory: all that recall scores, filters or searches by.
@@ -157,8 +262,9 @@ pub struct IndexRow {
     pub valid_to_us: Option<i64>,
     /// When it was retracted in record time: from then on it is not believed ever to have held.
     pub retracted_us: Option<i64>,
-    /// Hash of subject and predicate of its fact, by which recall groups contradicting facts.
-    pub fact_key: Option<u64>,
+    /// A newer memory may say otherwise ([`MemoryRow::possible_conflicts`]): nothing was retired, but
+    /// a recall for the latest leaves it out.
+    pub older: bool,
     /// Never forgotten on purpose by a job.
     pub pinned: bool,
     /// Whether it is a short question (see [`crate::text`]).
@@ -306,4 +412,4 @@ impl IndexRow {
     }
 }
 
-stored!(MemoryRow, IndexRow, SpaceRow, Counters, HistoryRow, TombstoneRow, IdempotencyRow);
+stored!(FactRow, MemoryRow, IndexRow, SpaceRow, Counters, HistoryRow, TombstoneRow, IdempotencyRow);

@@ -22,6 +22,8 @@ pub enum ItemStatus {
     Deleted,
     /// Feedback was recorded.
     Recorded,
+    /// What it stated was taken back.
+    Retracted,
 }
 
 impl ItemStatus {
@@ -35,6 +37,7 @@ impl ItemStatus {
             Self::Updated => "updated",
             Self::Deleted => "deleted",
             Self::Recorded => "recorded",
+            Self::Retracted => "retracted",
         }
     }
 }
@@ -50,6 +53,27 @@ pub struct ItemOutcome {
     pub status: ItemStatus,
     /// Why it was rejected.
     pub reason: Option<Error>,
+    /// Ids of the memories whose place it took.
+    pub supersedes: Vec<String>,
+    /// Ids of the memories that it overrides for a while.
+    pub overrides: Vec<String>,
+    /// Ids of the memories that may contradict it.
+    pub possible_conflicts: Vec<String>,
+}
+
+impl ItemOutcome {
+    /// An answer about nothing yet.
+    pub fn new(id: String) -> Self {
+        Self {
+            id,
+            version: 0,
+            status: ItemStatus::Rejected,
+            reason: None,
+            supersedes: Vec::new(),
+            overrides: Vec::new(),
+            possible_conflicts: Vec::new(),
+        }
+    }
 }
 
 /// The answer of a command.

@@ -3,7 +3,7 @@
 
 mod convert;
 
-pub use convert::memory::{View, memory_from_rows};
+pub use convert::memory::{View, fact_of_statement, memory_from_rows};
 pub use convert::refusal::{Refused, refusal_of};
 
 /// Version 1 of the protocol, as generated from `proto/holdfast/v1/*.proto`.

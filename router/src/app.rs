@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::shared::Shared;
 use crate::work::{Embedding, WorkPool};
-use crate::{admin, error_pages, feedback, health, memories, recall};
+use crate::{admin, error_pages, facts, feedback, health, memories, recall};
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
@@ -193,6 +193,9 @@ fn space_routes() -> Routes<Arc<Shared>> {
         )
         .route("/memories/{id}/history", get(memories::history::history))
         .route("/recall", post(recall::recall))
+        .route("/facts", post(facts::add::add).get(facts::list::list))
+        .route("/facts/{id}", post(facts::decide::retract))
+        .route("/facts:resolve", post(facts::decide::resolve))
         .route("/feedback", post(feedback::feedback))
 }
 

@@ -21,6 +21,7 @@ mod auth;
 mod config;
 mod drain;
 mod error_pages;
+mod facts;
 mod feedback;
 mod filters;
 mod health;

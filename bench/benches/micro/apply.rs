@@ -9,8 +9,11 @@ use holdfast_core::command::{
     Add, Command, FeedbackItem, Idempotency, MetaCommand, NewMemory, Origin, SWEEP_ROWS_MAX, SpaceCommand,
     Update, Verdict, Write,
 };
+use holdfast_core::facts::registry::Registry;
+use holdfast_core::facts::statement::{Claim, statement};
 use holdfast_core::keys::text_hash;
-use holdfast_core::memory::ModelTag;
+use holdfast_core::limits::FACT_GROUP_MAX;
+use holdfast_core::memory::{Fact, ModelTag};
 use holdfast_core::outcome::Outcome;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{BTreeState, Overlay};
@@ -41,6 +44,8 @@ fn kind(command: &Command) -> &'static str {
             Write::Update(_) => "update",
             Write::Delete { .. } => "delete",
             Write::Feedback { .. } => "feedback",
+            Write::Retract { .. } => "retract",
+            Write::Resolve { .. } => "resolve",
         },
         Command::Sweep { .. } => "sweep",
         Command::Meta(command) => match &**command {
@@ -51,13 +56,15 @@ fn kind(command: &Command) -> &'static str {
         },
     }
 }
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 11] = [
     "add",
     "create_key",
     "create_tenant",
     "delete",
     "feedback",
     "init_cluster",
+    "resolve",
+    "retract",
     "revoke_key",
     "sweep",
     "update",
@@ -80,7 +87,9 @@ fn memory(number: usize) -> NewMemory {
         text_hash: text_hash::hash(&normalize(&content), index.speaker.as_deref()),
         content,
         confidence: 1.0,
-        fact: None,
+        statements: Vec::new(),
+        whole: false,
+        conflicts: Vec::new(),
         source: None,
         derived_from: Vec::new(),
         index,
@@ -94,6 +103,18 @@ fn known(number: usize) -> NewMemory {
     memory.id_chosen = false;
     memory.index.id = format!("00000000-0000-7000-8000-{number:012x}");
     memory
+}
+
+/// A memory that states where somebody lives, as the number-th of a chain of moves.
+fn stated(number: usize) -> NewMemory {
+    let fact = Fact {
+        subject: "I".into(),
+        predicate: "lives in".into(),
+        object: format!("city {number}"),
+        ..Fact::default()
+    };
+    let statement = statement(Claim { fact, ..Claim::default() }, None, &Registry::default());
+    NewMemory { statements: statement.into_iter().collect(), whole: true, ..memory(MEMORIES + number) }
 }
 
 fn model() -> Option<ModelTag> {
@@ -157,12 +178,22 @@ fn cases() -> Vec<Case> {
     let keys = after(
         std::iter::once(init_cluster()).chain(key_names.map(|id| meta(MetaCommand::CreateKey(key(&id))))),
     );
-    let update = Update { if_version: 1, model: model(), vectors_given: false, memory: memory(501) };
+    let update = Update {
+        if_version: 1,
+        model: model(),
+        vectors_given: false,
+        keep_statements: true,
+        memory: memory(501),
+    };
     let feedback = (0..10).map(|n| FeedbackItem { id: format!("memory-{n}"), verdict: Verdict::Adopted });
     let known = (0..100).map(known).collect();
     let sweep = || Command::Sweep { limit: SWEEP_ROWS_MAX };
     let case =
         |name, state: &BTreeState, stamp_us, command| Case { name, state: state.clone(), stamp_us, command };
+    // Half of a full group: the rows that a change of it reads.
+    let moves =
+        after((0..FACT_GROUP_MAX / 2).map(|number| add(vec![stated(number)], (1 << 70) + number as u128)));
+    let moved = |number: usize| stated(number).index.id;
     let (now, later) = (data::NOW_US + 1_000_000, data::NOW_US + 2 * HOUR_US);
     vec![
         case("add_1", &memories, now, add_numbers(MEMORIES..MEMORIES + 1)),
@@ -175,6 +206,15 @@ fn cases() -> Vec<Case> {
             &memories,
             now,
             space(Write::Delete { id: "memory-7".into(), if_version: None }, 1 << 65),
+        ),
+        case("add_1_fact", &memories, now, add(vec![stated(0)], 1 << 67)),
+        case("add_1_superseding", &moves, now, add(vec![stated(FACT_GROUP_MAX / 2)], 1 << 67)),
+        case("retract", &moves, now, space(Write::Retract { id: moved(64), ordinal: 0 }, 1 << 67)),
+        case(
+            "resolve",
+            &moves,
+            now,
+            space(Write::Resolve { keep: moved(0), retire: vec![moved(64), moved(65)] }, 1 << 67),
         ),
         case("feedback_10", &memories, now, space(Write::Feedback { items: feedback.collect() }, 1 << 66)),
         case("sweep_idle", &memories, now, sweep()),

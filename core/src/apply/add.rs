@@ -1,6 +1,6 @@
 //! New memories.
 
-use super::{Answers, Context, Step, Stop, delete, update};
+use super::{Answers, Context, Step, Stop, delete, facts, links, update};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
 use crate::keys;
@@ -89,8 +89,7 @@ fn one<S: State>(
         return Ok(rejected(id, reason));
     }
     if !item.id_chosen
-        && let Some(same) = context.rows.id_of_text(space, item.text_hash)?
-        && let Some(merged) = merge(context, space, &same, item)?
+        && let Some(merged) = repeat(context, space, item)?
     {
         return Ok(merged);
     }
@@ -100,7 +99,33 @@ fn one<S: State>(
     create(context, space, item, model, version)?;
     let made = if item.id_chosen { None } else { made_id(id) };
     let kept = made.map_or(IdempotencyId::Requested, IdempotencyId::Made);
-    Ok(answer(id, version, ItemStatus::Created, kept))
+    let (outcome, kept) = answer(id, version, ItemStatus::Created, kept);
+    Ok((with_links(context, space, outcome)?, kept))
+}
+
+/// Counts what only repeats a memory: the same text, or the same statement in other words. Words that
+/// were true once, and are said again after others, are a new memory, by which the text is found
+/// from then on.
+fn repeat<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    item: &NewMemory,
+) -> Step<Option<(ItemOutcome, IdempotencyItem)>> {
+    if let Some(id) = context.rows.id_of_text(space, item.text_hash)? {
+        let Some(memory) = context.rows.memory(space, &id)? else {
+            let detail = format!("a text of {space} belongs to {id}, which does not exist");
+            return Err(super::ApplyError::Inconsistent(detail).into());
+        };
+        let row = context.rows.index_row(space, memory.seq)?;
+        if facts::only_repeats(context, space, &memory, &row, item)? {
+            return merge(context, space, &id, &memory, item);
+        }
+        context.rows.release_text(space, item.text_hash, &id)?;
+    }
+    match facts::same_statement(context, space, item)? {
+        Some((id, memory)) => merge(context, space, &id, &memory, item),
+        None => Ok(None),
+    }
 }
 
 fn create<S: State>(
@@ -128,14 +153,16 @@ fn create<S: State>(
         ..item.index.clone()
     };
     place_vector(&mut row, model);
-    context.rows.write(keys::memory::key(space, id), &memory_row(item, seq, version, context.now_us))?;
+    let memory = memory_row(item, seq, version, context.now_us);
+    context.rows.write(keys::memory::key(space, id), &memory)?;
     context.rows.write(keys::index_row::key(space, seq), &row)?;
     context.rows.claim_text(space, item.text_hash, id)?;
     if let Some(at_us) = row.expires_us {
         context.rows.put_due(&expiry(space, id, at_us))?;
     }
     context.events.push(Event::Put { space: space.clone(), seq, row: Box::new(row) });
-    Ok(())
+    facts::put(context, space, id, &memory, event_us)?;
+    links::conflicts(context, space, id, &item.conflicts)
 }
 
 /// The same text once more: it is counted, and what it asks for beyond the old statement is kept: it
@@ -145,15 +172,12 @@ fn merge<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     id: &str,
+    memory: &MemoryRow,
     item: &NewMemory,
 ) -> Step<Option<(ItemOutcome, IdempotencyItem)>> {
-    let Some(memory) = context.rows.memory(space, id)? else {
-        let detail = format!("a text of {space} belongs to {id}, which does not exist");
-        return Err(super::ApplyError::Inconsistent(detail).into());
-    };
     let mut row = context.rows.index_row(space, memory.seq)?;
     if row.expires_us.is_some_and(|at_us| at_us <= context.now_us) {
-        delete::remove(context, space, id, &memory)?;
+        delete::remove(context, space, id, memory)?;
         return Ok(None);
     }
     let expires_us = row.expires_us.zip(item.index.expires_us).map(|(old, new)| old.max(new));
@@ -164,7 +188,8 @@ fn merge<S: State>(
     row.count = row.count.saturating_add(1);
     context.rows.write(keys::index_row::key(space, memory.seq), &row)?;
     context.events.push(Event::Put { space: space.clone(), seq: memory.seq, row: Box::new(row) });
-    Ok(Some(answer(id, memory.version, ItemStatus::Merged, IdempotencyId::Existing(memory.seq))))
+    let (outcome, kept) = answer(id, memory.version, ItemStatus::Merged, IdempotencyId::Existing(memory.seq));
+    Ok(Some((with_links(context, space, outcome)?, kept)))
 }
 
 fn repeated_id(id: &str, item: &NewMemory, existing: &MemoryRow) -> (ItemOutcome, IdempotencyItem) {
@@ -187,8 +212,26 @@ pub(super) fn answer(
     status: ItemStatus,
     kept: IdempotencyId,
 ) -> (ItemOutcome, IdempotencyItem) {
-    let outcome = ItemOutcome { id: id.to_owned(), version, status, reason: None };
+    let outcome = ItemOutcome { version, status, ..ItemOutcome::new(id.to_owned()) };
     (outcome, IdempotencyItem { status, version, id: kept })
+}
+
+/// The answer with what the memory is linked to now.
+pub(super) fn with_links<S: State>(
+    context: &Context<'_, S>,
+    space: &SpaceKey,
+    outcome: ItemOutcome,
+) -> Step<ItemOutcome> {
+    if !matches!(outcome.status, ItemStatus::Created | ItemStatus::Merged | ItemStatus::Updated) {
+        return Ok(outcome);
+    }
+    let Some(memory) = context.rows.memory(space, &outcome.id)? else { return Ok(outcome) };
+    Ok(ItemOutcome {
+        supersedes: memory.supersedes,
+        overrides: memory.overrides,
+        possible_conflicts: memory.possible_conflicts,
+        ..outcome
+    })
 }
 
 /// The row of a new memory or of a new version of one.
@@ -201,7 +244,8 @@ pub(super) fn memory_row(item: &NewMemory, seq: u64, version: u64, now_us: i64) 
         text_hash: item.text_hash,
         updated_us: now_us,
         confidence: item.confidence,
-        fact: item.fact.clone(),
+        statements: item.statements.clone(),
+        whole: item.whole,
         source: item.source.clone(),
         derived_from: item.derived_from.clone(),
         supersedes: Vec::new(),

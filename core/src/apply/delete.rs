@@ -1,6 +1,6 @@
 //! Deletes a memory with its history and leaves a tombstone.
 
-use super::{Answers, Context, Step, add, update};
+use super::{Answers, Context, Step, add, facts, links, update};
 use crate::event::Event;
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
@@ -28,6 +28,8 @@ pub(super) fn remove<S: State>(
     id: &str,
     memory: &MemoryRow,
 ) -> Step<()> {
+    facts::take_out(context, space, memory)?;
+    links::forget(context, space, id, memory)?;
     let row = context.rows.index_row(space, memory.seq)?;
     context.rows.delete(&keys::memory::key(space, id))?;
     context.rows.delete(&keys::index_row::key(space, memory.seq))?;

@@ -16,7 +16,8 @@ use crate::{Error, ErrorCode};
 /// finds them is paid once for many writes.
 const EVICT_STEP: usize = IDEMPOTENCY_ROWS_MAX as usize / 10;
 
-/// The answer of the first write with this key; `None` if this is the first.
+/// The answer of the first write with this key; `None` if this is the first. The links in it are those
+/// of now: the row does not keep them.
 pub(super) fn replay<S: State>(
     context: &Context<'_, S>,
     command: &SpaceCommand,
@@ -39,7 +40,12 @@ pub(super) fn replay<S: State>(
             IdempotencyId::Requested => requested.get(at).cloned().unwrap_or_default(),
             IdempotencyId::Existing(seq) => existing_id(context, &command.space, *seq)?,
         };
-        items.push(ItemOutcome { id, version: item.version, status: item.status, reason: reason(item) });
+        let outcome = ItemOutcome { version: item.version, status: item.status, ..ItemOutcome::new(id) };
+        items.push(add::with_links(
+            context,
+            &command.space,
+            ItemOutcome { reason: reason(item), ..outcome },
+        )?);
     }
     Ok(Some(Outcome::Items { items, log_index: row.log_index, replayed: true }))
 }
@@ -49,7 +55,8 @@ fn requested_ids(write: &Write) -> Vec<String> {
     match write {
         Write::Add(add) => add.items.iter().map(|item| item.index.id.clone()).collect(),
         Write::Update(update) => vec![update.memory.index.id.clone()],
-        Write::Delete { id, .. } => vec![id.clone()],
+        Write::Delete { id, .. } | Write::Retract { id, .. } => vec![id.clone()],
+        Write::Resolve { keep, retire } => std::iter::once(keep).chain(retire).cloned().collect(),
         Write::Feedback { items } => items.iter().map(|item| item.id.clone()).collect(),
     }
 }

@@ -8,8 +8,10 @@
 
 mod add;
 mod delete;
+mod facts;
 mod feedback;
 mod idempotency;
+mod links;
 mod meta;
 mod rows;
 mod sweep;
@@ -159,6 +161,8 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
         Write::Update(update) => update::apply(context, space, update)?,
         Write::Delete { id, if_version } => delete::apply(context, space, id, *if_version)?,
         Write::Feedback { items } => feedback::apply(context, space, items)?,
+        Write::Retract { id, ordinal } => links::retract(context, space, id, *ordinal)?,
+        Write::Resolve { keep, retire } => links::resolve(context, space, keep, retire)?,
     };
     let (items, kept) = answers.into_iter().unzip();
     if let Some(identity) = &command.idempotency {

@@ -1,11 +1,11 @@
 //! A new version of a memory, by compare-and-set.
 
-use super::{Answers, Context, Step, add};
+use super::{Answers, Context, Step, add, facts};
 use crate::command::Update;
 use crate::event::Event;
 use crate::keys;
 use crate::limits::HISTORY_VERSIONS_MAX;
-use crate::memory::{HistoryRow, IdempotencyId, IndexRow, MemoryRow};
+use crate::memory::{HistoryRow, IdempotencyId, IndexRow, MemoryRow, Status};
 use crate::outcome::ItemStatus;
 use crate::space::SpaceKey;
 use crate::state::State;
@@ -28,6 +28,13 @@ pub(super) fn apply<S: State>(
     let version = old.version + 1;
     let mut memory = add::memory_row(item, old.seq, version, context.now_us);
     keep_links(&mut memory, &old);
+    if update.keep_statements {
+        memory.statements.clone_from(&old.statements);
+        memory.whole = old.whole;
+    } else {
+        let members = facts::take_out(context, space, &old)?;
+        facts::cut(&mut memory, &members);
+    }
     context.rows.write(keys::memory::key(space, id), &memory)?;
     if old.text_hash != item.text_hash {
         context.rows.release_text(space, old.text_hash, id)?;
@@ -40,10 +47,20 @@ pub(super) fn apply<S: State>(
         count: old_row.count,
         created_us: old_row.created_us,
         last_access_us: old_row.last_access_us,
-        retracted_us: old_row.retracted_us,
+        older: old_row.older,
         event_us: if item.event_given { item.index.event_us } else { old_row.event_us },
         ..item.index.clone()
     };
+    let states_as_before =
+        update.keep_statements || memory.statements.is_empty() && old.statements.is_empty();
+    row.status = match old_row.status {
+        Status::Deprecated if !states_as_before => Status::Active,
+        status => status,
+    };
+    if states_as_before {
+        (row.valid_from_us, row.valid_to_us) = (old_row.valid_from_us, old_row.valid_to_us);
+        row.retracted_us = old_row.retracted_us;
+    }
     add::place_vector(&mut row, model);
     if row.vector.is_none() && old.text_hash == item.text_hash {
         // The embedded text is as it was, so its vector still tells the truth.
@@ -57,8 +74,15 @@ pub(super) fn apply<S: State>(
     let after = add::stored_bytes(&item.content, &row.metadata);
     counters.bytes = counters.bytes.saturating_sub(before) + after;
     context.rows.write_counters(space, &counters)?;
+    let event_us = row.event_us;
     context.events.push(Event::Put { space: space.clone(), seq: old.seq, row: Box::new(row) });
-    Ok(vec![add::answer(id, version, ItemStatus::Updated, IdempotencyId::Requested)])
+    if !update.keep_statements {
+        facts::put(context, space, id, &memory, event_us)?;
+        let memory = current(context, space, id, None)?;
+        facts::refresh(context, space, &memory)?;
+    }
+    let (outcome, kept) = add::answer(id, version, ItemStatus::Updated, IdempotencyId::Requested);
+    Ok(vec![(add::with_links(context, space, outcome)?, kept)])
 }
 
 /// The memory with this id, if it has the version that the caller expects.

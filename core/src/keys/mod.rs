@@ -12,6 +12,7 @@
 
 pub mod counters;
 pub mod due;
+pub mod fact;
 pub mod history;
 pub mod idempotency;
 pub mod index_row;
@@ -50,7 +51,7 @@ pub enum Family {
     TextHash = 0x12,
     /// [`history`]
     History = 0x13,
-    /// Reserved: facts by subject and predicate.
+    /// [`fact`]
     Fact = 0x20,
     /// Reserved: entities and their aliases.
     Entity = 0x21,

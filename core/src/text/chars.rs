@@ -45,7 +45,7 @@ pub(super) fn class(c: char) -> Class {
 }
 
 /// Han, Hiragana, Katakana, Hangul and the marks that are written among them.
-pub(super) fn is_cjk(c: char) -> bool {
+pub(crate) fn is_cjk(c: char) -> bool {
     matches!(u32::from(c),
         0x1100..=0x11FF          // Hangul Jamo
         | 0x3005..=0x3007        // iteration mark, closing mark, ideographic zero

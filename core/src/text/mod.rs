@@ -11,9 +11,9 @@
 //! - [`SpeakerNames`]: whom a query names.
 
 mod analyzer;
-mod chars;
+pub(crate) mod chars;
 mod document;
-mod normalize;
+pub(crate) mod normalize;
 mod query;
 mod scan;
 mod speakers;

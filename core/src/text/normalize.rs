@@ -33,7 +33,7 @@ pub fn normalize(text: &str) -> String {
 /// White space is kept as it is (the scanner skips it). Removed are the characters that change
 /// how a word looks to a program but not to a reader: soft hyphen, word joiner, byte order mark
 /// and variation selectors; skin tones go too, so that one gesture is one term.
-pub(super) fn fold(text: &str) -> String {
+pub(crate) fn fold(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.nfkc() {
         match c {

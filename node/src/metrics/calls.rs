@@ -3,8 +3,8 @@ use prometheus::{HistogramVec, IntCounterVec};
 use std::time::Instant;
 
 /// The calls of the service: one label value for each.
-const METHODS: [&str; 8] =
-    ["write", "get", "list", "history", "recall", "read_meta", "topology", "state_hash"];
+const METHODS: [&str; 9] =
+    ["write", "get", "list", "history", "recall", "list_facts", "read_meta", "topology", "state_hash"];
 
 /// Calls that routers make.
 #[derive(Clone)]

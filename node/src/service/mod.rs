@@ -3,6 +3,7 @@
 //! Every call names an access that a router's authentication made; it is checked again here, so
 //! that a router's mistake cannot cross the wall between two tenants.
 
+mod facts;
 mod gate;
 mod meta;
 mod reads;
@@ -200,6 +201,13 @@ impl v1::node_server::Node for NodeService {
         request: Request<v1::RecallRequest>,
     ) -> Result<Response<v1::RecallResponse>, Status> {
         self.answer("recall", self.search(request.into_inner())).await
+    }
+
+    async fn list_facts(
+        &self,
+        request: Request<v1::ListFactsRequest>,
+    ) -> Result<Response<v1::ListFactsResponse>, Status> {
+        self.answer("list_facts", self.read_facts(request.into_inner())).await
     }
 
     async fn read_meta(

@@ -171,11 +171,16 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn read<T: Stored>(state: &ShardState, key: &[u8]) -> Result<Option<T>, Refused> {
+pub(super) fn read<T: Stored>(state: &ShardState, key: &[u8]) -> Result<Option<T>, Refused> {
     let value = state.reader().get(key).map_err(|error| refusals::corrupted(&error))?;
     value.map(|value| T::decode(&value)).transpose().map_err(|error| refusals::corrupted(&error))
 }
 
-fn scan(state: &ShardState, prefix: &[u8], after: &[u8], limit: usize) -> Result<Vec<Row>, Refused> {
+pub(super) fn scan(
+    state: &ShardState,
+    prefix: &[u8],
+    after: &[u8],
+    limit: usize,
+) -> Result<Vec<Row>, Refused> {
     state.reader().scan(prefix, Some(after), limit).map_err(|error| refusals::corrupted(&error))
 }

@@ -1,6 +1,6 @@
 use super::reads::Rows;
-use super::{NodeService, refusals};
-use crate::index::{Answer, LoadError, Query, RelevanceMode};
+use super::{NodeService, facts, refusals};
+use crate::index::{Answer, AsOf, Conflicts, LoadError, Query, RelevanceMode};
 use crate::metrics::{RecallMetrics, Step};
 use crate::shard::ShardState;
 use holdfast_core::access::Rights;
@@ -80,6 +80,7 @@ fn scan(
         v1::Relevance::Vector => RelevanceMode::Vector,
         v1::Relevance::Keyword => RelevanceMode::Keyword,
     };
+    let past = request.as_of.map(|at| facts::held(state, space, at, deadline)).transpose()?;
     let (recipe, prior) = constants(request.relevance_model.as_ref());
     let query = Query {
         text: &request.query,
@@ -97,6 +98,16 @@ fn scan(
         top_k: request.top_k as usize,
         min_score: request.min_score,
         include_deprecated: request.include_deprecated,
+        conflicts: match request.conflicts() {
+            v1::Conflicts::Latest => Conflicts::Latest,
+            v1::Conflicts::Mark => Conflicts::Mark,
+            v1::Conflicts::All => Conflicts::All,
+        },
+        as_of: request.as_of.zip(past.as_ref()).map(|(at, held)| AsOf {
+            valid_us: at.valid_us,
+            recorded_us: at.recorded_us,
+            held,
+        }),
         explain: request.explain,
         ..Query::default()
     };

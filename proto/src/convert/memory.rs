@@ -1,5 +1,5 @@
 use crate::v1;
-use holdfast_core::memory::{Fact, IndexRow, MemoryRow, Source};
+use holdfast_core::memory::{IndexRow, MemoryRow, Source, Statement};
 use holdfast_core::space::SpaceKey;
 
 /// The two rows of a memory with what is needed to show it.
@@ -46,7 +46,7 @@ pub fn memory_from_rows(view: View<'_>) -> v1::Memory {
         sentiment: index.sentiment.clone(),
         entities: index.entities.clone(),
         metadata: index.metadata.clone(),
-        fact: memory.fact.as_ref().map(fact),
+        fact: memory.statements.first().map(fact_of_statement),
         source: memory.source.as_ref().map(source),
         derived_from: memory.derived_from.clone(),
         supersedes: memory.supersedes.clone(),
@@ -57,13 +57,16 @@ pub fn memory_from_rows(view: View<'_>) -> v1::Memory {
     }
 }
 
-fn fact(fact: &Fact) -> v1::Fact {
+/// A statement as callers see it.
+pub fn fact_of_statement(statement: &Statement) -> v1::Fact {
+    let fact = &statement.fact;
     v1::Fact {
         subject: fact.subject.clone(),
         predicate: fact.predicate.clone(),
         object: fact.object.clone(),
         qualifiers: fact.qualifiers.clone(),
         confidence: fact.confidence,
+        rules: statement.rules.into(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `POST …/memories`.
 
-use super::ItemResult;
 use super::batch::{Batch, check_size};
+use super::{ItemResult, hints};
 use crate::auth::InSpace;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
@@ -42,14 +42,27 @@ pub(crate) async fn add(
 ) -> Answer<Response> {
     let (access, space) = caller.require(Rights::WRITE)?;
     let identity = head.identity(&body)?;
-    let mut call = Call { shared: &shared, access: &access, space: &space, identity: &identity, seen: None };
-    let results = call.add(body).await.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
-    let added = Added { results, token: tokens::text(&access.tenant, call.seen)? };
+    let stored = store(&shared, &access, &space, &identity, body).await;
+    let (results, seen) = stored.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
+    let added = Added { results, token: tokens::text(&access.tenant, seen)? };
     let mut response = answer(StatusCode::CREATED, &added)?;
     if let Ok(key) = identity.key.parse() {
         response.headers_mut().insert("idempotency-key", key);
     }
     Ok(response)
+}
+
+/// Stores the memories of a body. Answers what became of each, and what the writer has seen.
+pub(crate) async fn store(
+    shared: &Shared,
+    access: &Access,
+    space: &SpaceKey,
+    identity: &WriteIdentity,
+    body: Bytes,
+) -> Answer<(Vec<ItemResult>, Option<Seen>)> {
+    let mut call = Call { shared, access, space, identity, seen: None };
+    let results = call.add(body).await?;
+    Ok((results, call.seen))
 }
 
 struct Call<'a> {
@@ -70,6 +83,7 @@ impl Call<'_> {
             self.shared.work.run(deadline, move || Batch::read(&body, now_us)).await??
         };
         batch.embed(self.shared.embedding.as_ref(), deadline).await?;
+        hints::look_up(self.shared, self.access, self.space, &mut batch, deadline).await;
         if !batch.partial {
             let whole = 0..batch.items.len();
             let items = self.store(&batch, &whole, 0, deadline).await?;

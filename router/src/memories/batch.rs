@@ -7,6 +7,7 @@
 
 use super::derive::{cost, derive, embedded_text};
 use super::draft::{Draft, Given};
+use super::infer::tells_of_change;
 use super::parse::{AddBody, MemoryBody};
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
@@ -17,6 +18,7 @@ use holdfast_core::limits::{ATOMIC_BYTES_MAX, ATOMIC_ITEMS_MAX};
 use holdfast_core::memory::ModelTag;
 use holdfast_core::vector::Vector;
 use holdfast_core::{Error, Result};
+use holdfast_proto::v1;
 use std::ops::Range;
 
 /// One item: a memory on its way to a command, or the reason why it is not.
@@ -26,6 +28,8 @@ pub(super) struct Prepared {
     pub(super) memory: NewMemory,
     /// The text that still wants a vector.
     text: Option<String>,
+    /// Whether it tells of a change and states no fact.
+    changes: bool,
     cost: usize,
 }
 
@@ -54,7 +58,7 @@ impl Batch {
     /// connections, if the body is large.
     pub(super) fn read(bytes: &[u8], now_us: i64) -> Result<Self> {
         let body: AddBody<'_> = json::body(bytes)?;
-        check_infer(body.infer.as_deref())?;
+        let infer = infers(body.infer.as_deref())?;
         let partial = body.partial.unwrap_or(false);
         let raw = body.memories.0;
         if raw.is_empty() {
@@ -75,7 +79,11 @@ impl Batch {
                 Ok(body) => (body.id.clone(), Draft::new(body)),
                 Err(error) => (None, Err(error)),
             };
-            match read.and_then(|draft| batch.prepare(&draft, now_us)) {
+            let prepared = read.and_then(|draft| {
+                let infer = draft.infer && infer;
+                batch.prepare(&Draft { infer, ..draft }, now_us)
+            });
+            match prepared {
                 Ok(prepared) => batch.items.push(Ok(Box::new(prepared))),
                 Err(error) if partial => batch.items.push(Err((id, within(at, error)))),
                 Err(error) => return Err(within(at, error)),
@@ -89,7 +97,8 @@ impl Batch {
         let mut memory = derive(draft, now_us);
         let text = vector.is_none().then(|| embedded_text(draft));
         memory.index.vector = vector;
-        Ok(Prepared { memory, text, cost: cost(draft) })
+        let changes = memory.statements.is_empty() && tells_of_change(draft);
+        Ok(Prepared { memory, text, changes, cost: cost(draft) })
     }
 
     /// Quantises a vector of the caller's. All of one request are of one model.
@@ -154,6 +163,17 @@ impl Batch {
         Ok(())
     }
 
+    /// The model of the vectors in the items, as nodes name it.
+    pub(super) fn model(&self) -> Option<v1::Model> {
+        self.model.as_ref().map(|tag| v1::Model { id: tag.id.clone(), dims: tag.dims.into() })
+    }
+
+    /// The memories that state no fact and tell of a change, where facts are looked for at all.
+    pub(super) fn telling_of_change(&mut self) -> impl Iterator<Item = &mut NewMemory> {
+        let prepared = self.items.iter_mut().filter_map(|item| item.as_mut().ok());
+        prepared.filter(|prepared| prepared.changes).map(|prepared| &mut prepared.memory)
+    }
+
     /// The ranges of items that make one atomic command each: by number, and by an upper bound of
     /// their size that depends on the request alone.
     pub(super) fn parts(&self) -> Vec<Range<usize>> {
@@ -196,11 +216,11 @@ pub(super) fn tag(model: &str, dims: usize) -> ModelTag {
     ModelTag { id: model.to_owned(), dims: u16::try_from(dims).unwrap_or(u16::MAX) }
 }
 
-/// How facts are to be found in the text. By rules nothing is found yet beyond what the caller
-/// states, so `rules` and `none` come to the same.
-fn check_infer(infer: Option<&str>) -> Result<()> {
+/// Whether facts are looked for in the texts, which is done by rules.
+fn infers(infer: Option<&str>) -> Result<bool> {
     match infer {
-        None | Some("rules" | "none") => Ok(()),
+        None | Some("rules") => Ok(true),
+        Some("none") => Ok(false),
         Some("model") => {
             let detail = "no language model is configured here; use rules or none";
             Err(Error::invalid("infer", detail))

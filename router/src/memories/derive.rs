@@ -2,12 +2,12 @@
 //! terms, the question bit, the id, the quantised vector.
 
 use super::draft::Draft;
+use super::infer::said;
 use holdfast_core::command::NewMemory;
 use holdfast_core::keys::text_hash;
-use holdfast_core::memory::{Fact, IndexRow};
+use holdfast_core::memory::IndexRow;
 use holdfast_core::text::{self, ANALYZER_VERSION};
 use uuid::Uuid;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// The command's form of a memory, still without a vector. `now_us` dates the text of one that
 /// names no time of its own.
@@ -16,16 +16,18 @@ pub(super) fn derive(draft: &Draft, now_us: i64) -> NewMemory {
     let event_us = draft.event_us.unwrap_or(now_us);
     let indexed = text::index_text(event_us, speaker, &draft.content, draft.caption.as_deref());
     let terms = text::analyze(&indexed);
+    let said = said(draft, event_us);
     let index = IndexRow {
         id: draft.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
         kind: draft.kind,
         status: draft.status,
-        importance: draft.importance,
+        importance: if draft.importance_given {
+            draft.importance
+        } else {
+            said.importance.unwrap_or(draft.importance)
+        },
         event_us,
         expires_us: draft.expires_us,
-        valid_from_us: draft.valid_from_us,
-        valid_to_us: draft.valid_to_us,
-        fact_key: draft.fact.as_ref().map(fact_key),
         pinned: draft.pinned,
         question: text::is_short_question(&draft.content),
         role: draft.role.clone(),
@@ -46,7 +48,9 @@ pub(super) fn derive(draft: &Draft, now_us: i64) -> NewMemory {
         tokens: 0,
         text_hash: hash_of(&draft.content, speaker),
         confidence: draft.confidence,
-        fact: draft.fact.clone(),
+        statements: said.statements,
+        whole: said.whole,
+        conflicts: Vec::new(),
         source: draft.source.clone(),
         derived_from: draft.derived_from.clone(),
         index,
@@ -62,12 +66,6 @@ pub(super) fn hash_of(content: &str, speaker: Option<&str>) -> u128 {
 /// The text that is embedded.
 pub(super) fn embedded_text(draft: &Draft) -> String {
     text::embed_text(draft.speaker.as_deref(), &text::captioned(&draft.content, draft.caption.as_deref()))
-}
-
-/// Hash of subject and predicate, by which facts that may contradict each other are grouped.
-fn fact_key(fact: &Fact) -> u64 {
-    let text = format!("{}\0{}", fact.subject.to_lowercase(), fact.predicate.to_lowercase());
-    xxh3_64(text.as_bytes())
 }
 
 /// An upper bound of the bytes that a memory takes in a command. It depends on the request alone,
@@ -90,11 +88,15 @@ pub(super) fn cost(draft: &Draft) -> usize {
         .as_ref()
         .map_or(0, |source| source.uri.iter().chain(&source.message_ids).map(|id| id.len() + 5).sum());
     let fact = draft.fact.as_ref().map_or(0, |fact| {
-        fact.subject.len() + fact.predicate.len() + fact.object.len() + fact.qualifiers.len()
+        // As it is shown and in normal form; compatibility forms unfold to several characters.
+        8 * (fact.subject.len() + fact.predicate.len() + fact.object.len()) + 2 * fact.qualifiers.len()
     });
     // Text once, and its terms: a bigram of two three-byte characters is 8 bytes a character.
     let text = draft.content.len() + draft.caption.as_ref().map_or(0, String::len);
-    FIXED + 5 * text + draft.metadata.len() + 3 * dims + names + source + fact
+    let fact = fact + super::infer::cost_max(draft);
+    // Ids of possible conflicts.
+    let hints = 3 * (holdfast_core::limits::ID_BYTES_MAX + 16);
+    FIXED + hints + 5 * text + draft.metadata.len() + 3 * dims + names + source + fact
 }
 
 #[cfg(test)]
@@ -104,6 +106,7 @@ mod tests {
     use crate::http::json;
     use holdfast_core::codec::Stored;
     use holdfast_core::command::{Add, Command, Origin, SpaceCommand, Write};
+    use holdfast_core::memory::Cardinality;
     use holdfast_core::space::SpaceKey;
     use holdfast_core::vector::Vector;
 
@@ -130,13 +133,16 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_grouped_by_subject_and_predicate() {
-        let key = |json: &str| derive(&draft(json), 0).index.fact_key.unwrap();
-        let a = key(r#"{"content":"x","fact":{"subject":"Ann","predicate":"Lives In","object":"Ulm"}}"#);
-        let b = key(r#"{"content":"y","fact":{"subject":"ann","predicate":"lives in","object":7}}"#);
-        let c = key(r#"{"content":"y","fact":{"subject":"annl","predicate":"ives in","object":"Ulm"}}"#);
-        assert_eq!(a, b);
-        assert_ne!(a, c);
+    fn a_stated_fact_is_compared_in_its_normal_form() {
+        let of = |json: &str| derive(&draft(json), 0).statements.remove(0);
+        let a = of(r#"{"content":"x","fact":{"subject":"Ann","predicate":"Lives In","object":"Ulm"}}"#);
+        let b = of(r#"{"content":"y","fact":{"subject":"ann","predicate":"住在","object":7}}"#);
+        let c = of(r#"{"content":"y","fact":{"subject":"annl","predicate":"ives in","object":"Ulm"}}"#);
+        assert_eq!((&a.subject, &a.predicate, &a.about), (&b.subject, &b.predicate, &b.about));
+        assert_ne!(a.subject, c.subject);
+        assert_eq!((a.fact.object.as_str(), b.fact.object.as_str()), ("Ulm", "7"));
+        let one = r#"{"content":"x","fact":{"subject":"X","predicate":"badge","object":"7","cardinality":"single"}}"#;
+        assert_eq!(of(one).cardinality, Cardinality::Single);
     }
 
     /// The cut of a large write relies on it.

@@ -4,8 +4,10 @@ use super::embedding;
 use super::parse::{FactBody, MemoryBody, PatchBody, SourceBody};
 use crate::http::json::{self, Change};
 use crate::http::time::Time;
+use holdfast_core::facts::normal;
+use holdfast_core::facts::registry::Arity;
 use holdfast_core::limits::{self, check_id};
-use holdfast_core::memory::{Fact, Kind, Source, Status};
+use holdfast_core::memory::{Fact, Kind, Mode, Source, Status};
 use holdfast_core::{Error, Result};
 use holdfast_proto::v1;
 use serde_json::{Map, Value};
@@ -32,6 +34,8 @@ pub(super) struct Draft {
     pub(super) agent: Option<String>,
     pub(super) sentiment: Option<String>,
     pub(super) importance: f32,
+    /// Whether the caller gave the importance, so that no rule does.
+    pub(super) importance_given: bool,
     pub(super) confidence: f32,
     pub(super) event_us: Option<i64>,
     pub(super) expires_us: Option<i64>,
@@ -43,7 +47,14 @@ pub(super) struct Draft {
     pub(super) metadata: String,
     /// `metadata.caption`, which is indexed with the text.
     pub(super) caption: Option<String>,
+    /// What the caller states.
     pub(super) fact: Option<Fact>,
+    /// How many objects its predicate holds, if the caller says so.
+    pub(super) arity: Option<Arity>,
+    /// What the fact does to those before it.
+    pub(super) mode: Mode,
+    /// Whether facts are looked for in the text where the caller states none.
+    pub(super) infer: bool,
     pub(super) source: Option<Source>,
     pub(super) derived_from: Vec<String>,
     pub(super) given: Option<Given>,
@@ -64,6 +75,7 @@ impl Draft {
             session: body.session,
             agent: body.agent,
             sentiment: body.sentiment,
+            importance_given: body.importance.is_some(),
             importance: body.importance.map_or(Ok(IMPORTANCE_DEFAULT), |value| share("importance", value))?,
             confidence: CONFIDENCE_DEFAULT,
             event_us: body.event_time.map(|time| time.0),
@@ -75,6 +87,9 @@ impl Draft {
             metadata: String::new(),
             caption: None,
             fact: None,
+            arity: None,
+            mode: Mode::State,
+            infer: true,
             source: body.source.map(source).transpose()?,
             derived_from: Vec::new(),
             given: unit.zip(model).map(|(unit, model)| Given { unit, model }),
@@ -87,7 +102,12 @@ impl Draft {
 
     /// A stored memory, to be changed.
     pub(super) fn of_stored(memory: v1::Memory) -> Result<Self> {
-        let fact = memory.fact.map(|fact| Fact {
+        let stated = memory.fact.filter(|fact| fact.rules == 0);
+        let (valid_from_us, valid_to_us) = match &stated {
+            Some(_) => (memory.valid_from_us, memory.valid_to_us),
+            None => (None, None),
+        };
+        let fact = stated.map(|fact| Fact {
             subject: fact.subject,
             predicate: fact.predicate,
             object: fact.object,
@@ -106,16 +126,20 @@ impl Draft {
             agent: memory.agent,
             sentiment: memory.sentiment,
             importance: memory.importance,
+            importance_given: true,
             confidence: memory.confidence,
             event_us: Some(memory.event_us),
             expires_us: memory.expires_us,
-            valid_from_us: memory.valid_from_us,
-            valid_to_us: memory.valid_to_us,
+            valid_from_us,
+            valid_to_us,
             pinned: memory.pinned,
             entities: memory.entities,
             metadata: memory.metadata,
             caption: None,
             fact,
+            arity: None,
+            mode: Mode::State,
+            infer: true,
             source,
             derived_from: memory.derived_from,
             given: None,
@@ -160,7 +184,7 @@ impl Draft {
         }
         match patch.importance {
             Change::Keep => {}
-            Change::Clear => self.importance = IMPORTANCE_DEFAULT,
+            Change::Clear => (self.importance, self.importance_given) = (IMPORTANCE_DEFAULT, false),
             Change::Set(value) => self.importance = share("importance", value)?,
         }
         match patch.kind {
@@ -185,7 +209,10 @@ impl Draft {
         }
         match patch.fact {
             Change::Keep => {}
-            Change::Clear => self.set_fact(None)?,
+            Change::Clear => {
+                self.set_fact(None)?;
+                self.infer = false;
+            }
             Change::Set(fact) => self.set_fact(Some(fact))?,
         }
         match patch.source {
@@ -207,7 +234,7 @@ impl Draft {
 
     fn set_fact(&mut self, body: Option<FactBody>) -> Result<()> {
         let Some(body) = body else {
-            self.fact = None;
+            (self.fact, self.arity, self.mode) = (None, None, Mode::State);
             (self.valid_from_us, self.valid_to_us) = (None, None);
             return Ok(());
         };
@@ -229,6 +256,16 @@ impl Draft {
         }
         check_id("fact.subject", &body.subject)?;
         check_id("fact.predicate", &body.predicate)?;
+        for (field, form) in [
+            ("fact.subject", normal::name(&body.subject)),
+            ("fact.predicate", normal::predicate(&body.predicate)),
+            ("fact.object", normal::name(&object)),
+        ] {
+            if form.is_empty() {
+                return Err(Error::invalid(field, format!("{field} has no letter and no digit; give words")));
+            }
+        }
+        self.arity = body.cardinality.as_deref().map(cardinality).transpose()?;
         let (from, to) = (body.valid_from.map(|time| time.0), body.valid_to.map(|time| time.0));
         if let (Some(from), Some(to)) = (from, to)
             && to < from
@@ -238,6 +275,7 @@ impl Draft {
                 "fact.valid_to lies before fact.valid_from; swap or leave one out",
             ));
         }
+        self.mode = mode(body.mode.as_deref(), to, body.reason)?;
         let qualifiers = match body.qualifiers {
             Some(fields) if !fields.is_empty() => canonical("fact.qualifiers", fields)?,
             _ => String::new(),
@@ -317,6 +355,40 @@ fn share(field: &str, value: f64) -> Result<f32> {
         return Ok(value as f32);
     }
     Err(Error::invalid(field, format!("{field} is {value}; give a number from 0 to 1")))
+}
+
+fn cardinality(name: &str) -> Result<Arity> {
+    Arity::from_wire(name).ok_or_else(|| {
+        Error::invalid(
+            "fact.cardinality",
+            "fact.cardinality is single, many or unknown; leave it out for the table's",
+        )
+    })
+}
+
+/// An override needs its end; it is told why by a word or two.
+fn mode(name: Option<&str>, valid_to_us: Option<i64>, reason: Option<String>) -> Result<Mode> {
+    if let Some(reason) = &reason {
+        check_id("fact.reason", reason)?;
+        if name != Some("override") {
+            return Err(Error::invalid(
+                "fact.reason",
+                "fact.reason is that of an override; set mode to override",
+            ));
+        }
+    }
+    match (name, valid_to_us) {
+        (None | Some("state"), _) => Ok(Mode::State),
+        (Some("correct"), _) => Ok(Mode::Correct),
+        (Some("end"), _) => Ok(Mode::End),
+        (Some("override"), Some(until_us)) => {
+            Ok(Mode::Override { until_us, reason: reason.unwrap_or_default() })
+        }
+        (Some("override"), None) => {
+            Err(Error::invalid("fact.valid_to", "an override holds for a while; give fact.valid_to"))
+        }
+        _ => Err(Error::invalid("fact.mode", "fact.mode must be state, override, correct or end")),
+    }
 }
 
 /// Fields of the caller's own as canonical JSON, within the limits of metadata.

@@ -7,7 +7,9 @@ pub(crate) mod derive;
 mod draft;
 pub(crate) mod embedding;
 pub(crate) mod get;
+mod hints;
 pub(crate) mod history;
+mod infer;
 pub(crate) mod list;
 mod parse;
 pub(crate) mod patch;
@@ -34,6 +36,15 @@ pub(crate) struct ItemResult {
     pub(crate) code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) field: Option<String>,
+    /// Ids of the memories whose place it took.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) supersedes: Vec<String>,
+    /// Ids of the memories that it overrides for a while.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) overrides: Vec<String>,
+    /// Ids of the memories that may contradict it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) possible_conflicts: Vec<String>,
 }
 
 impl ItemResult {
@@ -46,6 +57,9 @@ impl ItemResult {
             reason: Some(error.detail.clone()),
             code: Some(error.code.as_str()),
             field: error.field.clone(),
+            supersedes: Vec::new(),
+            overrides: Vec::new(),
+            possible_conflicts: Vec::new(),
         }
     }
 }
@@ -62,6 +76,9 @@ impl From<ItemOutcome> for ItemResult {
                 reason: None,
                 code: None,
                 field: None,
+                supersedes: item.supersedes,
+                overrides: item.overrides,
+                possible_conflicts: item.possible_conflicts,
             },
         }
     }

@@ -77,6 +77,12 @@ pub(super) struct FactBody {
     pub(super) object: Value,
     pub(super) qualifiers: Option<Map<String, Value>>,
     pub(super) confidence: Option<f64>,
+    /// How many objects the predicate holds at once, where the registry does not know it.
+    pub(super) cardinality: Option<String>,
+    /// What it does to what was said before: state, override, correct or end.
+    pub(super) mode: Option<String>,
+    /// Why it holds for a while only.
+    pub(super) reason: Option<String>,
     pub(super) valid_from: Option<Time>,
     pub(super) valid_to: Option<Time>,
 }

@@ -13,6 +13,7 @@ use super::get::{fetch, set_headers};
 use super::parse::PatchBody;
 use super::single;
 use crate::auth::{InSpace, PathId};
+use crate::http::json::Change;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
@@ -116,6 +117,8 @@ impl Call<'_> {
     async fn update(&self, memory: v1::Memory, patch: PatchBody, deadline: Deadline) -> Answer<Command> {
         let if_version = self.identity.if_version.unwrap_or(memory.version);
         let stored_model = memory.embedding_model.clone();
+        let stated = memory.fact.as_ref().is_some_and(|fact| fact.rules == 0);
+        let keeps_fact = matches!(patch.fact, Change::Keep);
         let mut draft = Draft::of_stored(memory)?;
         let before = (hash_of(&draft.content, draft.speaker.as_deref()), draft.caption.clone());
         draft.apply(patch)?;
@@ -124,7 +127,9 @@ impl Call<'_> {
             self.vectors(&draft, before == after, stored_model.as_deref(), deadline).await?;
         let mut memory = derive(&draft, now_us());
         memory.index.vector = vector;
-        let update = Update { if_version, model, vectors_given, memory };
+        // What the caller stated stays whatever the words; what was found in them goes with them.
+        let keep_statements = keeps_fact && (stated || before == after);
+        let update = Update { if_version, model, vectors_given, keep_statements, memory };
         Ok(Command::Space(Box::new(SpaceCommand {
             space: self.space.clone(),
             idempotency: Some(self.identity.whole()),

@@ -120,7 +120,7 @@ impl MemoryView {
 }
 
 /// Stored JSON as it is; no text stands for an object without fields.
-fn fields(json: String) -> Answer<Box<RawValue>> {
+pub(crate) fn fields(json: String) -> Answer<Box<RawValue>> {
     let json = if json.is_empty() { "{}".to_owned() } else { json };
     RawValue::from_string(json)
         .map_err(|error| Problem::new(ErrorCode::Corrupted, format!("stored JSON cannot be read: {error}")))

@@ -1,6 +1,6 @@
 //! `POST …/recall`: a scored search.
 
-mod parse;
+pub(crate) mod parse;
 
 use crate::auth::InSpace;
 use crate::http::problem::{Answer, Problem};
@@ -171,6 +171,8 @@ async fn search(
         now_us: query.now_us.unwrap_or_else(now_us),
         min_score: query.min_score,
         include_deprecated: query.include_deprecated,
+        conflicts: query.conflicts.into(),
+        as_of: query.as_of,
         explain: query.explain,
         relevance_model: model.map(|model| v1::RelevanceModel {
             wd: model.wd,

@@ -2,7 +2,7 @@
 
 use crate::filters;
 use crate::http::json::{self, Bounded};
-use crate::http::time::Time;
+use crate::http::time::{Time, now_us};
 use crate::memories::embedding::{EmbeddingBody, model_name};
 use crate::tokens::Consistency;
 use holdfast_core::limits::{QUERY_BYTES_MAX, TOP_K_MAX};
@@ -42,9 +42,30 @@ struct RecallBody {
     collections: Option<Bounded<String, 64>>,
     diversity: Option<f64>,
     intent: Option<Value>,
-    as_of: Option<Value>,
-    conflicts: Option<Value>,
+    as_of: Option<AsOfBody>,
+    conflicts: Option<String>,
     max_staleness_ms: Option<Value>,
+}
+
+/// Both default to now: what is true by what was believed, or what was true by what is believed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AsOfBody {
+    pub(crate) valid: Option<Time>,
+    pub(crate) recorded: Option<Time>,
+}
+
+impl AsOfBody {
+    /// # Errors
+    /// If it names neither time.
+    pub(crate) fn read(self, now_us: i64) -> Result<v1::AsOf> {
+        if self.valid.is_none() && self.recorded.is_none() {
+            return Err(Error::invalid("as_of", "as_of names no time; give valid, recorded or both"));
+        }
+        let (valid, recorded) = (self.valid.map(|time| time.0), self.recorded.map(|time| time.0));
+        // What is believed now is whatever was recorded by now, on whichever clock.
+        Ok(v1::AsOf { valid_us: valid.unwrap_or(now_us), recorded_us: recorded.unwrap_or(i64::MAX) })
+    }
 }
 
 #[derive(Deserialize)]
@@ -97,6 +118,8 @@ pub(super) struct Query {
     pub(super) min_score: Option<f64>,
     pub(super) explain: bool,
     pub(super) include_deprecated: bool,
+    pub(super) conflicts: v1::Conflicts,
+    pub(super) as_of: Option<v1::AsOf>,
     pub(super) consistency: Option<Consistency>,
     pub(super) token: Option<String>,
     pub(super) deadline: Option<Duration>,
@@ -116,6 +139,7 @@ impl Query {
         if relevance == v1::Relevance::Keyword && text.is_none() {
             return Err(Error::invalid("relevance", "relevance keyword needs words; give query"));
         }
+        let now = body.situation.and_then(|situation| situation.now).map(|time| time.0);
         Ok(Self {
             text,
             vector: unit.zip(model).map(|(unit, model)| QueryVector { unit, model, given: true }),
@@ -126,10 +150,12 @@ impl Query {
             relevance,
             weights: body.weights.map(weights).transpose()?,
             filter: filter(body.kinds.map(|kinds| kinds.0), body.filter)?,
-            now_us: body.situation.and_then(|situation| situation.now).map(|time| time.0),
+            now_us: now,
             min_score: body.min_score.map(min_score).transpose()?,
             explain: body.explain.unwrap_or(false),
             include_deprecated: body.include_deprecated.unwrap_or(false),
+            conflicts: conflicts(body.conflicts.as_deref())?,
+            as_of: body.as_of.map(|as_of| as_of.read(now.unwrap_or_else(now_us))).transpose()?,
             consistency: body.consistency,
             token: body.token,
             deadline: match body.deadline_ms {
@@ -146,8 +172,6 @@ fn refuse_unsupported(body: &RecallBody) -> Result<()> {
         ("collections", body.collections.as_ref().is_some_and(|names| !names.0.is_empty())),
         ("diversity", body.diversity.is_some_and(|diversity| diversity != 0.0)),
         ("intent", body.intent.is_some()),
-        ("as_of", body.as_of.is_some()),
-        ("conflicts", body.conflicts.is_some()),
         ("max_staleness_ms", body.max_staleness_ms.is_some()),
         ("situation.device", situation.is_some_and(|situation| situation.device.is_some())),
         ("situation.place", situation.is_some_and(|situation| situation.place.is_some())),
@@ -194,6 +218,15 @@ fn relevance(name: Option<&str>) -> Result<v1::Relevance> {
         Some("vector") => Ok(v1::Relevance::Vector),
         Some("keyword") => Ok(v1::Relevance::Keyword),
         Some(_) => Err(Error::invalid("relevance", "relevance must be fused, vector or keyword")),
+    }
+}
+
+fn conflicts(name: Option<&str>) -> Result<v1::Conflicts> {
+    match name {
+        None | Some("latest") => Ok(v1::Conflicts::Latest),
+        Some("mark") => Ok(v1::Conflicts::Mark),
+        Some("all") => Ok(v1::Conflicts::All),
+        Some(_) => Err(Error::invalid("conflicts", "conflicts must be latest, mark or all")),
     }
 }
 
@@ -288,6 +321,8 @@ mod tests {
             (json!({"query": "q", "situation": {"device": "mobile"}}), "situation.device"),
             (json!({"query": "q", "collections": ["products"]}), "collections"),
             (json!({"query": "q", "as_of": {}}), "as_of"),
+            (json!({"query": "q", "as_of": {"valid": "yesterday"}}), "as_of.valid"),
+            (json!({"query": "q", "conflicts": "newest"}), "conflicts"),
             (json!({"query": "q", "intent": "auto"}), "intent"),
             (json!({"query": "q", "diversity": 0.5}), "diversity"),
             (json!({"query": "q", "embedding": [0.0]}), "embedding"),

@@ -6,6 +6,7 @@ mod access;
 mod admin;
 mod bad_input;
 mod common;
+mod facts;
 mod failover;
 mod memories;
 mod recall;

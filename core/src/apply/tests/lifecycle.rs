@@ -70,6 +70,7 @@ fn a_sweep_works_off_what_is_due_and_no_more() {
         if_version: 1,
         model: None,
         vectors_given: false,
+        keep_statements: true,
         memory: moved,
     })));
     replica.clock_us = start + 1_500_000;

@@ -14,6 +14,8 @@ use crate::vector::Vector;
 use crate::{ErrorCode, text};
 use std::collections::BTreeMap;
 
+mod facts;
+mod facts_random;
 mod lifecycle;
 mod random;
 
@@ -100,7 +102,9 @@ fn memory(id: &str, content: &str) -> NewMemory {
         tokens: 0,
         text_hash: keys::text_hash::hash(&normal, None),
         confidence: 1.0,
-        fact: None,
+        statements: vec![],
+        whole: false,
+        conflicts: vec![],
         source: None,
         derived_from: vec![],
         index: IndexRow { id: id.into(), importance: 0.5, ..IndexRow::default() },
@@ -186,7 +190,13 @@ fn a_repeated_id_is_a_duplicate_or_an_error_for_the_whole_batch() {
 
 fn update(id: &str, content: &str, if_version: u64) -> Write {
     let memory = memory(id, content);
-    Write::Update(Box::new(Update { if_version, model: None, vectors_given: false, memory }))
+    Write::Update(Box::new(Update {
+        if_version,
+        model: None,
+        vectors_given: false,
+        keep_statements: true,
+        memory,
+    }))
 }
 
 #[test]

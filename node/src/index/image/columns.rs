@@ -24,6 +24,14 @@ pub(in super::super) struct Columns {
     pub(in super::super) last_access_us: Vec<i64>,
     /// [`NEVER`] where there is no expiry.
     pub(in super::super) expires_us: Vec<i64>,
+    /// [`i64::MIN`] where nothing is stated.
+    pub(in super::super) valid_from_us: Vec<i64>,
+    /// [`NEVER`] where it still holds.
+    pub(in super::super) valid_to_us: Vec<i64>,
+    /// [`NEVER`] where it was not retracted.
+    pub(in super::super) retracted_us: Vec<i64>,
+    /// Whether a newer memory may say otherwise.
+    pub(in super::super) older: Vec<bool>,
     pub(in super::super) role: Vec<u32>,
     pub(in super::super) speaker: Vec<u32>,
     pub(in super::super) session: Vec<u32>,
@@ -44,7 +52,7 @@ pub(in super::super) const NEVER: i64 = i64::MAX;
 macro_rules! each_column {
     ($columns:ident, $do:ident) => {
         $do!($columns: seq id id_hash flags kind status pinned importance strength_milli access_count
-            created_us event_us last_access_us expires_us role speaker session agent sentiment entities
+            created_us event_us last_access_us expires_us valid_from_us valid_to_us retracted_us older role speaker session agent sentiment entities
             metadata terms_len place)
     };
 }
@@ -83,6 +91,10 @@ impl Columns {
         self.event_us.push(row.event_us);
         self.last_access_us.push(row.last_access_us);
         self.expires_us.push(row.expires_us.unwrap_or(NEVER));
+        self.valid_from_us.push(row.valid_from_us.unwrap_or(i64::MIN));
+        self.valid_to_us.push(row.valid_to_us.unwrap_or(NEVER));
+        self.retracted_us.push(row.retracted_us.unwrap_or(NEVER));
+        self.older.push(row.older);
         self.role.push(names.role);
         self.speaker.push(names.speaker);
         self.session.push(names.session);
@@ -112,6 +124,10 @@ impl Columns {
         self.created_us[at] = row.created_us;
         self.last_access_us[at] = row.last_access_us;
         self.expires_us[at] = row.expires_us.unwrap_or(NEVER);
+        self.valid_from_us[at] = row.valid_from_us.unwrap_or(i64::MIN);
+        self.valid_to_us[at] = row.valid_to_us.unwrap_or(NEVER);
+        self.retracted_us[at] = row.retracted_us.unwrap_or(NEVER);
+        self.older[at] = row.older;
         self.role[at] = names.role;
         self.speaker[at] = names.speaker;
         self.agent[at] = names.agent;

@@ -6,7 +6,7 @@ mod view;
 use super::intern::Interner;
 use super::postings::Postings;
 use super::vectors::{Place, Vectors};
-use columns::Columns;
+pub(super) use columns::Columns;
 use holdfast_core::memory::IndexRow;
 use holdfast_core::score::{NONE, Neighbours};
 use holdfast_core::text::SpeakerNames;

@@ -1,7 +1,8 @@
 //! The exact scan: every visible row is scored, so the best rows found are the best there are.
 //!
 //! What a query may **see** is decided first: memories that are live, not expired, and, unless it
-//! asks for them, neither superseded nor archived. All statistics (document frequencies, average
+//! asks for them, neither superseded nor archived nor over, and of those that may contradict each
+//! other the newest; or, where it asks for the past, what held then. All statistics (document frequencies, average
 //! length, means and deviations) and all neighbours are those of the visible rows, as if the others
 //! had never been written. The **filter** comes last: it chooses among scored rows and changes no
 //! score, so the same memory has the same score under every filter.
@@ -10,7 +11,7 @@ mod explain;
 mod query;
 mod top;
 
-use super::image::{Image, RowView};
+use super::image::{Columns, Image, RowView};
 use super::vectors::Probe;
 use explain::Explain;
 use holdfast_core::Result;
@@ -23,7 +24,7 @@ use holdfast_core::text::Addressed;
 use std::cell::RefCell;
 use top::{Candidate, Top};
 
-pub use query::{Answer, Hit, Query, RelevanceMode};
+pub use query::{Answer, AsOf, Conflicts, Hit, Query, RelevanceMode};
 
 /// A thread keeps its buffers from search to search, unless they grew beyond this many rows.
 const KEPT_ROWS_MAX: usize = 1 << 17;
@@ -99,6 +100,35 @@ impl Image {
     }
 }
 
+/// Whether a memory holds at the time that is asked about, as far as is asked.
+#[inline]
+fn sees(query: &Query<'_>, columns: &Columns, at: usize) -> bool {
+    if let Some(then) = &query.as_of {
+        return held(then, columns, at);
+    }
+    if query.include_deprecated || query.conflicts == Conflicts::All {
+        return true;
+    }
+    columns.status[at] == Status::Active
+        && columns.valid_to_us[at] > query.now_us
+        && !(columns.older[at] && query.conflicts == Conflicts::Latest)
+}
+
+/// Whether a memory was believed at the one time to hold at the other. What its statements say goes
+/// first; a memory without any tells what happened, from then on.
+fn held(then: &AsOf<'_>, columns: &Columns, at: usize) -> bool {
+    let states = columns.valid_from_us[at] > i64::MIN;
+    match then.held.get(&columns.seq[at]) {
+        Some(held) if states => *held,
+        _ => {
+            columns.created_us[at] <= then.recorded_us
+                && columns.retracted_us[at] > then.recorded_us
+                && columns.event_us[at].max(columns.valid_from_us[at]) <= then.valid_us
+                && columns.valid_to_us[at] > then.valid_us
+        }
+    }
+}
+
 fn with_scratch<T>(search: impl FnOnce(&mut Scratch) -> Result<T>) -> Result<T> {
     SCRATCH.with_borrow_mut(|scratch| {
         let answer = search(scratch);
@@ -133,15 +163,13 @@ impl<'a> Pass<'a> {
         let flags = &mut self.scratch.flags;
         flags.clear();
         flags.extend_from_slice(&columns.flags);
-        let rows = flags.iter_mut().zip(&columns.expires_us).zip(&columns.status).zip(&columns.terms_len);
-        for (((flags, expires_us), status), terms_len) in rows {
-            let current = self.query.include_deprecated || *status == Status::Active;
-            if *expires_us <= self.query.log_now_us || !current {
+        for (at, flags) in flags.iter_mut().enumerate() {
+            if columns.expires_us[at] <= self.query.log_now_us || !sees(self.query, columns, at) {
                 *flags &= !flag::LIVE;
             }
             if *flags & flag::LIVE != 0 {
                 self.visible += 1;
-                self.visible_len += u64::from(*terms_len);
+                self.visible_len += u64::from(columns.terms_len[at]);
             }
         }
     }

@@ -1,5 +1,6 @@
 use holdfast_core::filter::Filter;
 use holdfast_core::score::{Bm25, NeighbourWeights, Prior, Profile, Recipe, Weights, Why};
+use std::collections::HashMap;
 
 /// What S, the relevance of a row, is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +25,29 @@ impl RelevanceMode {
             _ => None,
         }
     }
+}
+
+/// Which of the memories that contradict each other are visible.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Conflicts {
+    /// The newest.
+    #[default]
+    Latest,
+    /// All that are not known to be wrong.
+    Mark,
+    /// Also what was superseded or is over.
+    All,
+}
+
+/// A time in the past, or one to come.
+#[derive(Debug, Clone, Copy)]
+pub struct AsOf<'a> {
+    /// When it was true, in microseconds since 1970.
+    pub valid_us: i64,
+    /// When it was believed, in microseconds since 1970.
+    pub recorded_us: i64,
+    /// For each memory with statements, by seq, whether one of them held then.
+    pub held: &'a HashMap<u64, bool>,
 }
 
 /// One search of one image. [`Query::default`] asks nothing: it orders all memories by the parts
@@ -64,8 +88,12 @@ pub struct Query<'a> {
     pub top_k: usize,
     /// No hit scores less.
     pub min_score: Option<f64>,
-    /// Whether superseded and archived memories are visible.
+    /// Whether superseded and archived memories are visible, and what holds no longer.
     pub include_deprecated: bool,
+    /// Which of those that contradict each other are visible.
+    pub conflicts: Conflicts,
+    /// What was true at another time, in place of now.
+    pub as_of: Option<AsOf<'a>>,
     /// Whether hits say why they were found.
     pub explain: bool,
 }
@@ -91,6 +119,8 @@ impl Default for Query<'_> {
             top_k: 10,
             min_score: None,
             include_deprecated: false,
+            conflicts: Conflicts::default(),
+            as_of: None,
             explain: false,
         }
     }

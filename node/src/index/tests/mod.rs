@@ -11,6 +11,7 @@ use holdfast_core::memory::{IndexRow, Kind, Status};
 use holdfast_core::text::{analyze, is_short_question};
 use holdfast_core::vector::Vector;
 use proptest::prelude::*;
+use std::collections::HashMap;
 
 /// Log time of the searches: rows that expire at 5 have, those at 15 have not.
 const LOG_NOW_US: i64 = 10;
@@ -82,6 +83,13 @@ fn rows() -> impl Strategy<Value = IndexRow> {
             event_us: event,
             last_access_us: event - hours * HOUR_US,
             expires_us,
+            valid_from_us: (label == 1).then_some(event),
+            valid_to_us: [None, Some(HOUR_US), Some(3 * HOUR_US)]
+                .get(usize::from(importance) % 4)
+                .copied()
+                .flatten(),
+            retracted_us: (importance == 7).then_some(2),
+            older: access_count == 1,
             role: Some(if user { "user" } else { "assistant" }.into()),
             speaker: speaker.map(|at| NAMES[at].to_owned()),
             session: session.map(|session| format!("s{session}")),
@@ -106,6 +114,17 @@ struct Asked {
     top_k: usize,
     min_score: Option<f64>,
     include_deprecated: bool,
+    conflicts: Conflicts,
+    /// Valid time and record time of a question about the past.
+    as_of: Option<(i64, i64)>,
+}
+
+/// Statements are kept apart from the columns; here by a rule that anyone can follow.
+fn held() -> &'static HashMap<u64, bool> {
+    static HELD: std::sync::OnceLock<HashMap<u64, bool>> = std::sync::OnceLock::new();
+    HELD.get_or_init(|| {
+        (0..10_000u64).filter(|seq| !seq.is_multiple_of(3)).map(|seq| (seq, seq.is_multiple_of(2))).collect()
+    })
 }
 
 impl Asked {
@@ -126,6 +145,8 @@ impl Asked {
             top_k: self.top_k,
             min_score: self.min_score,
             include_deprecated: self.include_deprecated,
+            conflicts: self.conflicts,
+            as_of: self.as_of.map(|(valid_us, recorded_us)| AsOf { valid_us, recorded_us, held: held() }),
             explain: true,
             ..Query::default()
         }
@@ -162,9 +183,12 @@ fn queries() -> impl Strategy<Value = Asked> {
         serde_json::json!({"or": [{"speaker": "小明"}, {"importance": {"$gt": 0.7}}]}),
         serde_json::json!({"agent": "nobody"}),
     ]));
-    let rest = (0..8usize, prop_oneof![3 => Just(None), 1 => (0.0..0.8f64).prop_map(Some)], any::<bool>());
+    let conflicts = prop::sample::select(vec![Conflicts::Latest, Conflicts::Mark, Conflicts::All]);
+    let as_of = prop_oneof![3 => Just(None), 1 => (0..5i64, 0..5i64).prop_map(Some)];
+    let sight = (any::<bool>(), conflicts, as_of);
+    let rest = (0..8usize, prop_oneof![3 => Just(None), 1 => (0.0..0.8f64).prop_map(Some)], sight);
     (text, vector, relevance, profile, filter, rest).prop_map(
-        |(text, vector, relevance, profile, filter, (top_k, min_score, include_deprecated))| Asked {
+        |(text, vector, relevance, profile, filter, (top_k, min_score, sight))| Asked {
             text,
             vector,
             relevance,
@@ -172,7 +196,9 @@ fn queries() -> impl Strategy<Value = Asked> {
             filter: filter.map(|filter| holdfast_core::filter::Filter::parse(&filter).unwrap()),
             top_k,
             min_score,
-            include_deprecated,
+            include_deprecated: sight.0,
+            conflicts: sight.1,
+            as_of: sight.2,
         },
     )
 }

@@ -1,7 +1,7 @@
 //! The score of every memory, computed from the formulas of the documentation: slowly, in f64, row
 //! by row, with nothing of the image and nothing of the scoring code.
 
-use super::{Asked, HOUR_US, LOG_NOW_US, RelevanceMode};
+use super::{Asked, Conflicts, HOUR_US, LOG_NOW_US, RelevanceMode, held};
 use holdfast_core::filter::IndexRowView;
 use holdfast_core::memory::{IndexRow, Status};
 use holdfast_core::score::Profile;
@@ -14,13 +14,31 @@ pub(super) fn scores(stored: &Stored, asked: &Asked) -> BTreeMap<u64, f64> {
     let rows: Vec<(u64, &IndexRow)> = stored
         .iter()
         .map(|(seq, row)| (*seq, row))
-        .filter(|(_, row)| {
-            row.expires_us.is_none_or(|at| at > LOG_NOW_US)
-                && (asked.include_deprecated || row.status == Status::Active)
-        })
+        .filter(|(seq, row)| row.expires_us.is_none_or(|at| at > LOG_NOW_US) && sees(*seq, row, asked))
         .collect();
     let relevance = relevance(stored, &rows, asked);
     rows.iter().zip(relevance).map(|((seq, row), s)| (*seq, composite(row, s, asked.profile))).collect()
+}
+
+/// What is current; what was, where the past is asked about.
+fn sees(seq: u64, row: &IndexRow, asked: &Asked) -> bool {
+    if let Some((valid_us, recorded_us)) = asked.as_of {
+        if let (Some(_), Some(held)) = (row.valid_from_us, held().get(&seq)) {
+            return *held;
+        }
+        let known = row.created_us <= recorded_us && row.retracted_us.is_none_or(|at| at > recorded_us);
+        let begun = row.event_us <= valid_us && row.valid_from_us.is_none_or(|from_us| from_us <= valid_us);
+        return known && begun && row.valid_to_us.is_none_or(|to_us| to_us > valid_us);
+    }
+    match asked.conflicts {
+        _ if asked.include_deprecated => true,
+        Conflicts::All => true,
+        _ if row.status != Status::Active || row.valid_to_us.is_some_and(|to_us| to_us <= 2 * HOUR_US) => {
+            false
+        }
+        Conflicts::Mark => true,
+        Conflicts::Latest => !row.older,
+    }
 }
 
 pub(super) fn passes(row: &IndexRow, asked: &Asked) -> bool {

@@ -298,6 +298,15 @@ impl Node for Service {
         Ok(Response::new(v1::RecallResponse { seen, ..response }))
     }
 
+    async fn list_facts(&self, request: Request<v1::ListFactsRequest>) -> Answer<v1::ListFactsResponse> {
+        self.lead().await?;
+        let request = request.into_inner();
+        let space = self.space(request.access.clone(), request.space.clone())?;
+        let (facts, seen) =
+            self.read(&space, request.read, |state| Ok(reads::facts(state, &space, &request)))?;
+        Ok(Response::new(v1::ListFactsResponse { facts, next: None, seen }))
+    }
+
     async fn read_meta(&self, request: Request<v1::ReadMetaRequest>) -> Answer<v1::ReadMetaResponse> {
         self.lead().await?;
         if self.node.fault() == Fault::MetaLost {

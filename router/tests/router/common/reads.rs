@@ -1,14 +1,16 @@
 //! The reads of a node, in the plainest way that is right.
 
 use holdfast_core::codec::Stored;
+use holdfast_core::facts::timeline::{as_of, timeline};
 use holdfast_core::filter::{Filter, IndexRowView};
 use holdfast_core::keys::{self, Family};
-use holdfast_core::memory::{HistoryRow, IndexRow, MemoryRow, SpaceRow, Status};
+use holdfast_core::memory::{FactRow, HistoryRow, IndexRow, MemoryRow, SpaceRow, Status};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{BTreeState, Reader};
 use holdfast_core::text::analyze_query;
 use holdfast_core::{Error, Result};
-use holdfast_proto::{View, memory_from_rows, v1};
+use holdfast_proto::{View, fact_of_statement, memory_from_rows, v1};
+use std::collections::BTreeMap;
 
 fn row<T: Stored>(state: &BTreeState, key: &[u8]) -> Option<T> {
     state.get(key).unwrap().map(|value| T::decode(&value).unwrap())
@@ -59,6 +61,50 @@ pub fn list(
     Ok((found, None))
 }
 
+/// All facts on one page.
+pub fn facts(state: &BTreeState, space: &SpaceKey, request: &v1::ListFactsRequest) -> Vec<v1::StoredFact> {
+    let prefix = match (request.subject.as_str(), request.predicate.as_str()) {
+        ("", _) => keys::family_prefix(space, Family::Fact),
+        (subject, "") => keys::fact::subject_prefix(space, subject),
+        (subject, predicate) => keys::fact::predicate_prefix(space, subject, predicate),
+    };
+    let mut groups: BTreeMap<Vec<u8>, Vec<FactRow>> = BTreeMap::new();
+    for (key, value) in state.scan(&prefix, None, 10_000).unwrap() {
+        let group = keys::fact::group_of(&key).unwrap().to_vec();
+        groups.entry(group).or_default().push(FactRow::decode(&value).unwrap());
+    }
+    let mut facts = Vec::new();
+    for rows in groups.values() {
+        let places = match &request.as_of {
+            Some(at) => as_of(rows, at.valid_us, at.recorded_us),
+            None => timeline(rows, request.now_us).into_iter().enumerate().collect(),
+        };
+        for (at, place) in places {
+            let row = &rows[at];
+            if request.as_of.is_none() && place.superseded && !request.include_deprecated {
+                continue;
+            }
+            let memory: MemoryRow = self::row(state, &keys::memory::key(space, &row.id)).unwrap();
+            let statement = &memory.statements[usize::from(row.ordinal)];
+            facts.push(v1::StoredFact {
+                memory_id: row.id.clone(),
+                ordinal: row.ordinal.into(),
+                fact: Some(fact_of_statement(statement)),
+                superseded: place.superseded,
+                valid_from_us: row.from_us,
+                valid_to_us: place.until_us,
+                recorded_us: row.recorded_us,
+                retracted_us: row.retracted_us,
+                superseded_by: place.superseded_by,
+                supersedes: place.supersedes,
+                overrides: place.overrides,
+                possible_conflicts: place.conflicts,
+            });
+        }
+    }
+    facts
+}
+
 pub fn history(state: &BTreeState, space: &SpaceKey, id: &str) -> Result<Vec<v1::Memory>> {
     let Some(current) = get(state, space, id)? else { return Ok(Vec::new()) };
     let earlier = state.scan(&keys::history::prefix(space, id), None, 1000).unwrap();
@@ -95,7 +141,10 @@ pub fn recall(
     let all = rows(state, space);
     let scored = all.len() as u64;
     for (_, index) in all {
-        let visible = request.include_deprecated || index.status == Status::Active;
+        let current = index.status == Status::Active
+            && index.valid_to_us.is_none_or(|to_us| to_us > request.now_us)
+            && !(index.older && request.conflicts() == v1::Conflicts::Latest);
+        let visible = request.include_deprecated || request.conflicts() == v1::Conflicts::All || current;
         if !visible || !filter.matches(&IndexRowView::new(&index)) {
             continue;
         }

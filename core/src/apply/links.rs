@@ -1,0 +1,141 @@
+//! Links between memories that no group of facts gives: possible conflicts that were found before
+//! the proposal, and decisions by a caller.
+
+use super::{Answers, Context, Step, add, facts, update};
+use crate::command::Hint;
+use crate::keys;
+use crate::limits::CONFLICTS_MAX;
+use crate::memory::{IdempotencyId, MemoryRow, Status};
+use crate::outcome::ItemStatus;
+use crate::space::SpaceKey;
+use crate::state::State;
+use crate::{Error, ErrorCode};
+use std::collections::BTreeSet;
+
+/// Most possible conflicts that one memory names in all.
+const LINKS_MAX: usize = 4 * CONFLICTS_MAX;
+
+/// Links a new memory to those that it may contradict, and back. A hint whose memory has changed,
+/// or has fallen, since it was looked at is dropped.
+pub(super) fn conflicts<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    hints: &[Hint],
+) -> Step<()> {
+    for hint in hints.iter().filter(|hint| hint.id != id) {
+        let Some(mut other) = context.rows.memory(space, &hint.id)? else { continue };
+        let active = context.rows.index_row(space, other.seq)?.status == Status::Active;
+        let Some(mut own) = context.rows.memory(space, id)? else { continue };
+        let full = own.possible_conflicts.len().max(other.possible_conflicts.len()) >= LINKS_MAX;
+        if other.version != hint.version || !active || full {
+            continue;
+        }
+        facts::join(&mut own.possible_conflicts, std::slice::from_ref(&hint.id));
+        facts::join(&mut other.possible_conflicts, &[id.to_owned()]);
+        context.rows.write(keys::memory::key(space, id), &own)?;
+        context.rows.write(keys::memory::key(space, &hint.id), &other)?;
+        facts::refresh(context, space, &other)?;
+        facts::refresh(context, space, &own)?;
+    }
+    Ok(())
+}
+
+/// Takes every link to a memory that goes out of the memories it names.
+pub(super) fn forget<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    memory: &MemoryRow,
+) -> Step<()> {
+    let gone = BTreeSet::from([id.to_owned()]);
+    let named = memory.supersedes.iter().chain(&memory.possible_conflicts).chain(&memory.superseded_by);
+    for other_id in named.collect::<BTreeSet<_>>() {
+        let Some(mut other) = context.rows.memory(space, other_id)? else { continue };
+        let before = other.clone();
+        facts::cut(&mut other, &gone);
+        if other != before {
+            context.rows.write(keys::memory::key(space, other_id), &other)?;
+            facts::refresh(context, space, &other)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes one statement back.
+pub(super) fn retract<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    ordinal: u8,
+) -> Step<Answers> {
+    let memory = update::current(context, space, id, None)?;
+    if usize::from(ordinal) >= memory.statements.len() {
+        return Err(Error::new(ErrorCode::NotFound, "there is no fact with this id in this space")
+            .at("id")
+            .into());
+    }
+    facts::retract(context, space, &memory, ordinal, Some((context.now_us, None)))?;
+    Ok(vec![add::answer(id, memory.version, ItemStatus::Retracted, IdempotencyId::Requested)])
+}
+
+/// Decides between memories: one stands, the others are taken back in its favour.
+pub(super) fn resolve<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    keep: &str,
+    retire: &[String],
+) -> Step<Answers> {
+    let kept = update::current(context, space, keep, None).map_err(|stop| naming("keep", stop))?;
+    let mut answers = vec![add::answer(keep, kept.version, ItemStatus::Updated, IdempotencyId::Requested)];
+    for id in retire {
+        let memory = update::current(context, space, id, None).map_err(|stop| naming("retire", stop))?;
+        let retracted = Some((context.now_us, Some(keep)));
+        for ordinal in ordinals(&memory) {
+            facts::retract(context, space, &memory, ordinal, retracted)?;
+        }
+        give_way(context, space, keep, id)?;
+        answers.push(add::answer(id, memory.version, ItemStatus::Retracted, IdempotencyId::Requested));
+    }
+    for ordinal in ordinals(&kept) {
+        facts::retract(context, space, &kept, ordinal, None)?;
+    }
+    Ok(answers)
+}
+
+fn naming(field: &str, stop: super::Stop) -> super::Stop {
+    match stop {
+        super::Stop::Refused(error) => super::Stop::Refused(error.at(field)),
+        fault @ super::Stop::Fault(_) => fault,
+    }
+}
+
+fn ordinals(memory: &MemoryRow) -> impl Iterator<Item = u8> + use<> {
+    (0u8..).take(memory.statements.len())
+}
+
+/// Links two memories as a caller decided, whatever their statements are; one whose statements do
+/// not carry it falls as a whole.
+fn give_way<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, keep: &str, id: &str) -> Step<()> {
+    let mut winner = update::current(context, space, keep, None)?;
+    let mut loser = update::current(context, space, id, None)?;
+    facts::join(&mut winner.supersedes, &[id.to_owned()]);
+    winner.possible_conflicts.retain(|other| other != id);
+    loser.possible_conflicts.retain(|other| other != keep);
+    loser.superseded_by = Some(keep.to_owned());
+    context.rows.write(keys::memory::key(space, keep), &winner)?;
+    context.rows.write(keys::memory::key(space, id), &loser)?;
+    let mut row = context.rows.index_row(space, loser.seq)?;
+    if row.status == Status::Active {
+        row.status = Status::Deprecated;
+        row.retracted_us = Some(context.now_us);
+        context.rows.write(keys::index_row::key(space, loser.seq), &row)?;
+        context.events.push(crate::event::Event::Put {
+            space: space.clone(),
+            seq: loser.seq,
+            row: Box::new(row),
+        });
+    }
+    facts::refresh(context, space, &loser)?;
+    facts::refresh(context, space, &winner)
+}

@@ -1,0 +1,67 @@
+//! The rules of Chinese. A subject that is left out is the one who speaks.
+
+use super::rules::{Act, Need, Row};
+
+use Act::{Change, Eaten, State, Wish};
+use Need::{Any, Date, Diet, Food, Name, NoDate, Number, Occupation, Place, Thing, Value};
+
+/// In the order in which they are tried: the particular before the general.
+#[rustfmt::skip]
+pub(super) const RULES: &[Row] = &[
+    // Places.
+    ("[{s}]<adv>(住在|居住在|定居在|定居|常住)[了]{o}", "lives in", "", Place, State, 0.9),
+    ("[{s}]<adv>[从{x}](搬到了|搬到|搬去了|搬去|搬家到了|搬家到|搬回了|搬回|移居到|移居)[了]{o}[住|生活|来|去]", "lives in", "", Place, Change, 0.9),
+    ("[{s}]<adv>(来自|出生于|出生在|生于){o}", "born in", "", NoDate, State, 0.9),
+    ("[{s}]<adv>(出生于|生于){o}", "birthday", "", Date, State, 0.9),
+    ("[{s}]<adv>是{o}人", "born in", "", NoDate, State, 0.9),
+    // Work and school.
+    ("[{s}]<adv>(就职于|任职于|供职于){o}", "works at", "", Place, State, 0.9),
+    ("[{s}]<adv>在{o}(工作|上班|任职|做事)", "works at", "", Place, State, 0.9),
+    ("[{s}]<adv>(跳槽到了|跳槽到|跳槽去了|跳槽去|入职了|入职|加入了){o}", "works at", "", Place, Change, 0.9),
+    ("[{s}]<adv>(是|当)[一名|一个|一位|了]{o}", "job", "", Occupation, State, 0.9),
+    ("[{s}]<adv>(当上了|成了|成为了|成为|转行做|转行当)[一名|一个|一位]{o}", "job", "", Occupation, Change, 0.9),
+    ("[{s}]<adv>(就读于|在){o}(上学|读书|念书|读大学|上大学)", "studies at", "", Place, State, 0.9),
+    ("[{s}]<adv>就读于{o}", "studies at", "", Place, State, 0.9),
+    // Food, health, habits.
+    ("[{s}]<adv>(是|是个|是一个|是一名|是位|坚持|选择){o}", "diet", "", Diet, State, 0.9),
+    ("[{s}]<adv>(成了|成为了|成为|变成了|变成|改成了|改成|改)[一个|一名]{o}", "diet", "", Diet, Change, 0.9),
+    ("[{s}]<adv>(吃素|茹素)", "diet", "vegetarian", Any, State, 0.9),
+    ("[{s}]<adv>对{o}[严重|有点|会]过敏", "allergic to", "", Food, State, 1.0),
+    ("[{s}]<adv>{o}过敏", "allergic to", "", Food, State, 1.0),
+    ("[{s}]<adv>{o}不耐受", "intolerant to", "", Food, State, 1.0),
+    ("[{s}]<adv>(吃了|吃过|点了|尝了|烤了|煎了)[一块|一份|一个|一点|一顿|点|顿|块|份|个]{o}", "ate", "", Food, Eaten, 0.5),
+    ("[{s}]<adv>(想尝尝|想试试|想尝试|想吃点|想吃|想喝点|想喝|想来点|想来份|要吃|要喝|想要吃|破例吃|例外吃){o}", "eats", "", Food, Wish, 0.5),
+    ("[{s}]<adv>(改吃|吃){o}", "eats", "", Food, State, 0.7),
+    ("[{s}]<adv>(改喝|喝){o}", "drinks", "", Food, State, 0.7),
+    ("[{s}]<adv>(抽烟|吸烟)", "smoking", "smokes", Any, State, 0.7),
+    // Attitudes.
+    ("我[的]最(喜欢|爱)的{p}(是|叫){o}", "favorite *", "", Any, State, 0.7),
+    ("[{s}]<adv>(受不了|讨厌|厌恶|痛恨|恨){o}", "hates", "", Any, State, 0.7),
+    ("[{s}]<adv>(热爱|酷爱|爱上了|爱上|爱){o}", "loves", "", Any, State, 0.7),
+    ("[{s}]<adv>(喜欢上了|喜欢上|喜欢|喜爱|偏爱){o}", "likes", "", Any, State, 0.7),
+    ("[{s}]<adv>对{o}(感兴趣|很感兴趣|有兴趣)", "likes", "", Any, State, 0.7),
+    // Who one is.
+    ("(我叫|我的名字叫|我的名字是|我名叫|叫我|请叫我){o}", "name", "", Any, State, 0.9),
+    ("[{s}]<adv>[今年|满|快]{o}岁", "age", "", Number, State, 0.9),
+    ("[{s}][的]生日(是|在){o}", "birthday", "", Date, State, 0.9),
+    ("[{s}]<adv>(会说|会讲|说|讲){o}(语|话)", "speaks", "", Any, State, 0.9),
+    ("[{s}]<adv>会(说|讲){o}", "speaks", "", Any, State, 0.9),
+    // People.
+    ("[{s}]<adv>(和|跟|与){o}结婚", "married to", "", Name, Change, 0.9),
+    ("[{s}]<adv>嫁给了{o}", "married to", "", Name, Change, 0.9),
+    ("[{s}]<adv>娶了{o}", "married to", "", Name, Change, 0.9),
+    ("[{s}]<adv>(离婚|离异)", "marital status", "divorced", Any, Change, 0.9),
+    ("[{s}]<adv>[是]单身", "marital status", "single", Any, State, 0.9),
+    ("[{s}]<adv>(结婚|已婚)", "marital status", "married", Any, Change, 0.9),
+    ("[{s}]<adv>(有|养了|养着|养|领养了|买了)[一|两|三|1|2|3][只|条|个|辆|台|位|套]{o}", "has", "", Thing, State, 0.7),
+    // Possessives.
+    ("我[的](爸爸|父亲)(叫|名叫|名字叫|的名字是){o}", "father", "", Any, State, 0.9),
+    ("我[的](妈妈|母亲)(叫|名叫|名字叫|的名字是){o}", "mother", "", Any, State, 0.9),
+    ("我[的](老公|丈夫|老婆|妻子|爱人)(叫|名叫|名字叫|的名字是){o}", "married to", "", Name, State, 0.9),
+    ("我[的](男朋友|女朋友|男友|女友)(叫|名叫|名字叫|的名字是){o}", "dating", "", Any, State, 0.9),
+    ("我[的](未婚夫|未婚妻)(叫|名叫|名字叫|的名字是){o}", "engaged to", "", Any, State, 0.9),
+    ("我[的](老板|上司)(叫|名叫|名字叫|的名字是){o}", "boss", "", Any, State, 0.9),
+    ("我的{p}(是|为|叫|改成了|改为|换成了){o}", "", "", Value, State, 0.7),
+    ("{s}的{p}(是|为|叫|变成了|改为|位于){o}", "", "", Value, State, 0.6),
+    ("{s}(位于|坐落于|坐落在){o}", "located in", "", Any, State, 0.6),
+];

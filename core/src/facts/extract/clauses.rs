@@ -1,0 +1,278 @@
+//! Sentences and clauses: where one statement ends and the next begins.
+
+use super::lexicon::{self, joined};
+use super::tokens::{Token, is_mark, tokens};
+
+/// Most sentences of a text that are searched.
+const SENTENCES_MAX: usize = 12;
+/// Longest sentence that is searched, in tokens.
+const SENTENCE_TOKENS_MAX: usize = 60;
+
+/// One sentence.
+pub(super) struct Sentence {
+    pub(super) tokens: Vec<Token>,
+    question: bool,
+    /// Whether it ends in "anymore" or the like, which turns its "not" into "no longer".
+    pub(super) says_no_longer: bool,
+}
+
+/// A part of a sentence that may state something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Clause {
+    pub(super) tokens: Vec<Token>,
+    /// With what leads in and what closes.
+    said: String,
+}
+
+/// Cuts a text, in its normal form, into sentences. What is beyond the bounds is one sentence more
+/// that states nothing.
+pub(super) fn sentences(text: &str) -> Vec<Sentence> {
+    let mut sentences = Vec::new();
+    let mut current: Vec<Token> = Vec::new();
+    let all = tokens(text);
+    let last = all.len().saturating_sub(1);
+    for (at, token) in all.into_iter().enumerate() {
+        let mark = token.low.clone();
+        let spaced = text[token.end..].chars().next().is_none_or(char::is_whitespace);
+        let ends = match mark.as_str() {
+            "。" | "！" | "!" | "？" | "?" | "；" | ";" | "…" | "~" | "～" => true,
+            "." => spaced && !is_abbreviation(current.last()),
+            _ => false,
+        };
+        if ends || at == last {
+            if !ends {
+                current.push(token);
+            }
+            if !current.is_empty() {
+                sentences
+                    .push(Sentence::new(std::mem::take(&mut current), matches!(mark.as_str(), "?" | "？")));
+            }
+            if sentences.len() > SENTENCES_MAX {
+                break;
+            }
+            continue;
+        }
+        current.push(token);
+    }
+    sentences
+}
+
+/// "Washington, D.C." and "Dr. Smith" go on behind the point.
+fn is_abbreviation(token: Option<&Token>) -> bool {
+    token.is_some_and(|token| {
+        let short = ["dr", "mr", "mrs", "ms", "st", "jr", "sr", "prof", "inc", "ltd", "co", "vs", "no"];
+        short.contains(&token.low.as_str())
+            || token.low.contains('.')
+            || token.low.len() == 1 && token.capital && token.low != "i"
+    })
+}
+
+impl Sentence {
+    fn new(tokens: Vec<Token>, question: bool) -> Self {
+        let no_longer = ["anymore", "any more", "any longer"];
+        let text = joined(&tokens);
+        let says_no_longer = no_longer.iter().any(|cue| text.ends_with(cue));
+        Self { tokens, question, says_no_longer }
+    }
+
+    /// Whether it can state something: no question, no quotation, not too long.
+    pub(super) fn is_statement(&self) -> bool {
+        const ASKS: [&str; 24] = [
+            "who", "what", "when", "where", "why", "how", "which", "whose", "do", "does", "did", "is", "are",
+            "am", "was", "were", "can", "could", "will", "would", "should", "have", "has", "may",
+        ];
+        let first = self.tokens.first().map_or("", |token| token.low.as_str());
+        let last = self.tokens.last().map_or("", |token| token.low.as_str());
+        let quotes =
+            self.tokens.iter().any(|token| matches!(token.low.as_str(), "\"" | "“" | "”" | "「" | "」"));
+        !self.question
+            && !quotes
+            && self.tokens.len() <= SENTENCE_TOKENS_MAX
+            && !ASKS.contains(&first)
+            && !["吗", "么"].contains(&last)
+    }
+
+    /// The whole sentence as one clause.
+    pub(super) fn core(&self) -> Clause {
+        Clause::new(&self.tokens)
+    }
+
+    /// Its clauses, cut at commas and where "and" begins another one.
+    pub(super) fn clauses(&self) -> Vec<Clause> {
+        let mut clauses = Vec::new();
+        let mut start = 0;
+        for (at, token) in self.tokens.iter().enumerate() {
+            let next = self.tokens.get(at + 1);
+            let cuts = match token.low.as_str() {
+                "," | "，" | ":" | "：" | "—" | "-" | "(" | ")" | "（" | "）" => true,
+                "and" | "then" => next.is_some_and(begins_clause),
+                "but" | "because" | "although" | "while" | "since" | "so" => at > 0,
+                "但" | "因" => at > 0,
+                _ => false,
+            };
+            if cuts {
+                clauses.push(Clause::new(&self.tokens[start..at]));
+                start = at + usize::from(is_mark(token) || token.low == "and" || token.low == "but");
+            }
+        }
+        clauses.push(Clause::new(&self.tokens[start..]));
+        clauses.retain(|clause| !clause.tokens.is_empty());
+        clauses
+    }
+
+    /// Whether nothing is said: a greeting, thanks, an exclamation.
+    pub(super) fn is_filler(&self) -> bool {
+        !self.question && (self.core().is_filler() || self.clauses().iter().all(Clause::is_filler))
+    }
+}
+
+impl Clause {
+    /// Without what only leads in or closes.
+    fn new(tokens: &[Token]) -> Self {
+        let said = joined(tokens);
+        let mut tokens = tokens;
+        loop {
+            let before = tokens.len();
+            while tokens.first().is_some_and(is_mark) {
+                tokens = &tokens[1..];
+            }
+            while tokens.last().is_some_and(|token| is_mark(token) && token.low != ")") {
+                tokens = &tokens[..tokens.len() - 1];
+            }
+            // The last words stay: they may be all that is said.
+            if let Some(n) = lexicon::leading_at(tokens).filter(|n| *n < tokens.len()) {
+                tokens = &tokens[n..];
+            }
+            if let Some(n) = lexicon::trailing_at(tokens).filter(|n| *n < tokens.len()) {
+                tokens = &tokens[..tokens.len() - n];
+            }
+            if tokens.len() == before {
+                return Self { tokens: tokens.to_vec(), said };
+            }
+        }
+    }
+
+    /// The clause with a subject in front that it left out.
+    pub(super) fn after(&self, subject: &[Token]) -> Self {
+        let tokens = subject.iter().chain(&self.tokens).cloned().collect();
+        Self { tokens, said: self.said.clone() }
+    }
+
+    /// The subject that the next clause may leave out: "I", or the name or the noun in front.
+    pub(super) fn subject(&self) -> Option<Vec<Token>> {
+        let first = self.tokens.first()?;
+        if ["i", "we", "我", "我们"].contains(&first.low.as_str()) {
+            return Some(vec![first.clone()]);
+        }
+        let length = self.tokens.iter().take_while(|token| token.capital).count();
+        (length > 0).then(|| self.tokens[..length].to_vec())
+    }
+
+    /// Whether it says nothing.
+    pub(super) fn is_filler(&self) -> bool {
+        const FILLER: [&str; 50] = [
+            "hi",
+            "hello",
+            "hey",
+            "thanks",
+            "thank you",
+            "thank you so much",
+            "thanks a lot",
+            "ok",
+            "okay",
+            "yes",
+            "yeah",
+            "no",
+            "sure",
+            "great",
+            "cool",
+            "nice",
+            "wow",
+            "haha",
+            "lol",
+            "bye",
+            "goodbye",
+            "good morning",
+            "good night",
+            "good evening",
+            "see you",
+            "see you later",
+            "sorry",
+            "please",
+            "got it",
+            "sounds good",
+            "well",
+            "by the way",
+            "hi there",
+            "how are you",
+            "you're welcome",
+            "no problem",
+            "你好",
+            "您好",
+            "谢谢",
+            "谢谢你",
+            "好的",
+            "嗯",
+            "哈哈",
+            "再见",
+            "早上好",
+            "晚安",
+            "晚上好",
+            "不客气",
+            "没关系",
+            "辛苦了",
+        ];
+        let text = joined(&self.tokens);
+        FILLER.contains(&text.as_str())
+            || FILLER.contains(&self.said.as_str())
+            || lexicon::leading_at(&self.tokens) == Some(self.tokens.len())
+    }
+}
+
+/// Whether a word behind "and" begins another statement rather than another object.
+pub(super) fn begins_clause(token: &Token) -> bool {
+    const BEGINNINGS: [&str; 46] = [
+        "i", "my", "we", "he", "she", "they", "it", "work", "works", "working", "live", "lives", "living",
+        "love", "loves", "like", "likes", "hate", "hates", "am", "is", "are", "was", "have", "has", "had",
+        "now", "then", "also", "drink", "drinks", "eat", "eats", "speak", "speaks", "study", "studies",
+        "prefer", "prefers", "moved", "joined", "started", "do", "don't", "never", "really",
+    ];
+    BEGINNINGS.contains(&token.low.as_str()) || matches!(token.low.as_str(), "我" | "他" | "她")
+}
+
+/// What turns a statement round: the words, what stays of them, and whether they say "no longer".
+#[rustfmt::skip]
+const NEGATIONS: &[(&str, &str, bool)] = &[
+    ("don't", "", false), ("do not", "", false), ("doesn't", "", false), ("does not", "", false),
+    ("no longer", "", true), ("don't really", "", false), ("never", "", false), ("have stopped", "", true),
+    ("'ve stopped", "", true), ("stopped", "", true), ("have quit", "", true), ("quit", "", true),
+    ("gave up", "", true), ("have given up", "", true), ("can't", "", false), ("cannot", "", false),
+    ("can not", "", false), ("isn't", "is", false), ("is not", "is", false), ("'m not", "'m", false),
+    ("am not", "am", false), ("aren't", "are", false), ("are not", "are", false), ("'m no longer", "'m", true),
+    ("am no longer", "am", true), ("is no longer", "is", true), ("再也不", "", true), ("已经不", "", true),
+    ("不再", "", true), ("从来不", "", false), ("从不", "", false), ("不能", "", false), ("不可以", "", false),
+    ("不太", "", false), ("不怎么", "", false), ("不会", "", false), ("不", "", false), ("没有", "", false),
+    ("没", "", false), ("戒了", "喝", true), ("不是", "是", false), ("不再是", "是", true),
+    ("已经不是", "是", true),
+];
+
+/// The clause without each negation in it, and whether that says "no longer"; the longer first.
+pub(super) fn negations(clause: &[Token]) -> Vec<(Vec<Token>, bool)> {
+    const LOOKED_AT_MAX: usize = 14;
+    let mut found: Vec<(usize, Vec<Token>, bool)> = Vec::new();
+    for at in 0..clause.len().min(LOOKED_AT_MAX) {
+        for n in 1..=4usize.min(clause.len() - at) {
+            let window = &clause[at..at + n];
+            let text = joined(window);
+            for (_, stays, no_longer) in NEGATIONS.iter().filter(|(words, _, _)| *words == text) {
+                let kept = Token { low: (*stays).to_owned(), ..window[0].clone() };
+                let kept = (!stays.is_empty()).then_some(kept);
+                let positive =
+                    clause[..at].iter().cloned().chain(kept).chain(clause[at + n..].iter().cloned());
+                found.push((n, positive.collect(), *no_longer));
+            }
+        }
+    }
+    found.sort_by_key(|(n, _, _)| std::cmp::Reverse(*n));
+    found.into_iter().map(|(_, positive, no_longer)| (positive, no_longer)).collect()
+}
