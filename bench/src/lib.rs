@@ -8,6 +8,7 @@ pub mod baseline;
 pub mod client;
 pub mod cluster;
 pub mod dev_server;
+pub mod factconsolidation;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod fake;
@@ -30,6 +31,9 @@ enum BenchCommand {
     Cluster(cluster::ClusterArgs),
     /// Measure the processor time of a cluster that does nothing
     Idle(cluster::idle::IdleArgs),
+    /// Measure on a FactConsolidation file whether current facts come first and stale ones stay away
+    #[command(name = "factconsolidation")]
+    FactConsolidation(factconsolidation::FactConsolidationArgs),
     /// Put a running server under load
     Load(load::LoadArgs),
     /// Measure evidence recall on a LoCoMo file
@@ -47,6 +51,7 @@ pub async fn run(args: BenchArgs) -> Result<()> {
         BenchCommand::Baseline(args) => baseline::run(&args).await,
         BenchCommand::Cluster(args) => cluster::run(&args).await,
         BenchCommand::Idle(args) => cluster::idle::run(&args).await,
+        BenchCommand::FactConsolidation(args) => factconsolidation::run(&args).await,
         BenchCommand::Load(args) => load::run_command(&args).await,
         BenchCommand::Locomo(args) => locomo::run(&args).await,
         BenchCommand::LocomoQuestions(args) => args.run(),

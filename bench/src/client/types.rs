@@ -87,6 +87,15 @@ pub struct Fact {
     /// End of validity, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_to: Option<String>,
+    /// `single`, `many` or `unknown`: how many objects hold at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cardinality: Option<String>,
+    /// `state`, `override`, `correct` or `end`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Why an override holds for a while.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Where a memory came from.
