@@ -205,9 +205,9 @@ impl Standing {
 }
 
 const STANDING: &str = "\
-Holdfast does not yet extract facts, nor notice that a statement replaces an earlier one, nor that an exception is over: \
-a superseded statement is a memory like any other and enters a context as easily as the one that replaced it. So stale \
-contamination can only be as good as ranking makes it. The flat arm's times are those of a loop over \
+Holdfast finds facts by rules for ordinary sentences, none of which was written against this workload. A statement that no \
+rule finds is a memory like any other: when another replaces it, it enters a context as easily as that one. \
+The flat arm's times are those of a loop over \
 vectors inside the measuring program, without network, replication or disk: holdfast, a cluster behind HTTP, cannot be \
 faster than that on the same machine. The published 380 ms were those of a system.\n";
 
