@@ -27,6 +27,10 @@ pub enum Command {
     },
     /// A change of the cluster's own data, for the meta group alone.
     Meta(Box<MetaCommand>),
+    /// A point of the log at which every replica keeps the hash over its rows, so that they can be
+    /// compared. Changes no row, not even the clock. Since 2026-12; proposed only once every replica
+    /// of the group has shown that it knows it.
+    HashPoint,
 }
 
 /// Most rows of `due` that one sweep works off: with [`limits::EXPIRE_ROWS_MAX`] and
@@ -246,7 +250,7 @@ impl Command {
             Self::Space(command) => command.check(),
             Self::Sweep { limit } if (1..=SWEEP_ROWS_MAX).contains(limit) => Ok(()),
             Self::Sweep { .. } => Err(Error::invalid("limit", format!("1 to {SWEEP_ROWS_MAX} rows"))),
-            Self::Meta(_) => Ok(()),
+            Self::Meta(_) | Self::HashPoint => Ok(()),
         }
     }
 }

@@ -115,6 +115,42 @@ REPLICATION = (
         "must never happen; answers depend on who leads.",
     ),
     Alert(
+        "HoldfastStateHashMismatch",
+        CRITICAL,
+        "0m",
+        "sum by (namespace, job, node, kind) (increase(holdfast_state_hash_mismatches_total[1h])) > 0",
+        f"Node {{{{ $labels.node }}}} of {PLACE} has found wrong rows ({{{{ $labels.kind }}}})",
+        "Within the last hour node {{ $labels.node }} has found a state that is not what it must be "
+        "({{ $labels.kind }}). A replica that is known to be wrong answers no reads until it is made anew.",
+    ),
+    Alert(
+        "HoldfastReplicaQuarantined",
+        CRITICAL,
+        "5m",
+        f"sum by ({NODE}) (holdfast_quarantined_replicas) > 0",
+        f"{{{{ $value }}}} replicas on node {{{{ $labels.node }}}} of {PLACE} are in quarantine",
+        "{{ $value }} replicas on node {{ $labels.node }} are known to be wrong and were not made anew within five "
+        "minutes. They answer no reads; one failure fewer is tolerated.",
+    ),
+    Alert(
+        "HoldfastIndexDiffers",
+        WARNING,
+        "0m",
+        f'sum by ({NODE}) (increase(holdfast_index_checks_total{{result="differs"}}[1h])) > 0',
+        f"An image of a space on node {{{{ $labels.node }}}} of {PLACE} was wrong",
+        "Within the last hour node {{ $labels.node }} has found images of spaces in memory that were not what is "
+        "stored. They were dropped; recalls before may have been incomplete.",
+    ),
+    Alert(
+        "HoldfastScrubLate",
+        WARNING,
+        "1h",
+        f"max by ({NODE}) (holdfast_scrub_age_seconds) > {limits.SCRUB_AGE_SECONDS}",
+        f"Rows on node {{{{ $labels.node }}}} of {PLACE} were not read for more than a day",
+        "The rows of a replica on node {{ $labels.node }} were last compared with their hash "
+        "{{ $value | humanizeDuration }} ago. Damage on its disk would not be found.",
+    ),
+    Alert(
         "HoldfastElectionsRepeat",
         WARNING,
         "5m",

@@ -23,6 +23,9 @@ DISK_FREE_RATIO = 0.1
 SNAPSHOT_BYTES_MIN = 64 * 1024 * 1024
 SNAPSHOT_LOG_RATIO = 4
 
+# Time since the rows of a replica were last compared with their hash: each is read daily, with two hours of grace.
+SCRUB_AGE_SECONDS = 26 * 3600
+
 # Codes that blame the server; the others blame the request (docs/errors).
 SERVER_CODES = "internal|corrupted|unavailable|deadline_exceeded|unknown_outcome|overloaded"
 # What clients call. Probes and scrapes are no measure of the service.

@@ -1,5 +1,6 @@
 //! How a node runs.
 
+use crate::integrity::IntegritySettings;
 use crate::raft::{LogFiles, NodeId};
 use crate::snapshot::SnapshotSettings;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub struct NodeConfig {
     pub snapshots: SnapshotSettings,
     /// When log files are removed.
     pub log_files: LogFiles,
+    /// How the node watches over its replicas.
+    pub integrity: IntegritySettings,
 }
 
 impl NodeConfig {
@@ -57,6 +60,7 @@ impl NodeConfig {
             search_threads: 0,
             snapshots: SnapshotSettings::default(),
             log_files: LogFiles::default(),
+            integrity: IntegritySettings::default(),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::founding::{Founder, FoundingService};
 use crate::health::Health;
 use crate::identity::{Identity, RAFT, claim, has_data};
 use crate::index::Spaces;
+use crate::integrity::Integrity;
 use crate::metrics::{ApplyMetrics, NodeMetrics, ProposalMetrics, Sources};
 use crate::raft::{
     Clock, GroupId, GroupSpec, GuardedClock, HandOverError, NodeId, OpenError as RaftOpenError, RaftNode,
@@ -99,14 +100,15 @@ impl Drainer {
 
 /// A running node.
 pub struct Node {
-    raft: Arc<RaftNode>,
-    replicas: BTreeMap<GroupId, Replica>,
+    pub(crate) raft: Arc<RaftNode>,
+    pub(crate) replicas: BTreeMap<GroupId, Replica>,
     metrics: Arc<NodeMetrics>,
     members: Vec<NodeId>,
     stop: CancellationToken,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
     sweeper: JoinHandle<()>,
     snapshots: JoinHandle<()>,
+    pub(crate) integrity: Integrity,
 }
 
 impl Node {
@@ -165,6 +167,16 @@ impl Node {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
+        let stop = CancellationToken::new();
+        let watch = &metrics.integrity;
+        let started = Integrity::start(&raft, &replicas, config.integrity, watch, &clock, stop.clone());
+        let integrity = match started {
+            Ok(integrity) => integrity,
+            Err(error) => {
+                raft.shutdown().await;
+                return Err(StartError::Config(format!("starting the checking threads: {error}")));
+            }
+        };
         let service = NodeService::new(
             config.cluster_id.clone(),
             config.shards,
@@ -172,8 +184,8 @@ impl Node {
             replicas.clone(),
             search_threads,
             Arc::clone(&metrics),
+            &integrity,
         );
-        let stop = CancellationToken::new();
         let server = serve(&raft, service, founding, listener, stop.clone());
         let sweeper =
             tokio::spawn(sweeper::run(replicas.clone(), clock, metrics.sweeps.clone(), stop.clone()));
@@ -181,7 +193,7 @@ impl Node {
         let snapshots =
             tokio::spawn(snapshot::run(Arc::clone(&raft), groups, config.snapshots, written, stop.clone()));
         let members = config.members.iter().map(|(id, _)| *id).collect();
-        Ok(Self { raft, replicas, metrics, members, stop, server, sweeper, snapshots })
+        Ok(Self { raft, replicas, metrics, members, stop, server, sweeper, snapshots, integrity })
     }
 
     /// This node's id.
@@ -234,6 +246,7 @@ impl Node {
         if let Err(error) = self.snapshots.await {
             tracing::error!(%error, "the writing of snapshot files ended badly");
         }
+        self.integrity.stop().await;
         self.raft.shutdown().await;
         let mut server = self.server;
         match tokio::time::timeout(SERVER_STOP_MAX, &mut server).await {

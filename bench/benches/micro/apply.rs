@@ -48,6 +48,7 @@ fn kind(command: &Command) -> &'static str {
             Write::Resolve { .. } => "resolve",
         },
         Command::Sweep { .. } => "sweep",
+        Command::HashPoint => "hash_point",
         Command::Meta(command) => match &**command {
             MetaCommand::InitCluster { .. } => "init_cluster",
             MetaCommand::CreateTenant(_) => "create_tenant",
@@ -56,12 +57,13 @@ fn kind(command: &Command) -> &'static str {
         },
     }
 }
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "add",
     "create_key",
     "create_tenant",
     "delete",
     "feedback",
+    "hash_point",
     "init_cluster",
     "resolve",
     "retract",
@@ -217,6 +219,7 @@ fn cases() -> Vec<Case> {
             space(Write::Resolve { keep: moved(0), retire: vec![moved(64), moved(65)] }, 1 << 67),
         ),
         case("feedback_10", &memories, now, space(Write::Feedback { items: feedback.collect() }, 1 << 66)),
+        case("hash_point", &memories, now, Command::HashPoint),
         case("sweep_idle", &memories, now, sweep()),
         case("sweep_16_expired", &memories, later, sweep()),
         case("init_cluster", &BTreeState::new(), now, init_cluster()),

@@ -4,6 +4,7 @@ pub mod import;
 pub mod recall;
 mod table;
 
+use crate::ctl::VerifyError;
 use std::io::{self, Write};
 
 use clap::Args;
@@ -48,6 +49,9 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         if cause.is::<BadFile>() {
             return 2;
         }
+        if let Some(VerifyError::NotCompared) = cause.downcast_ref::<VerifyError>() {
+            return 3;
+        }
         if let Some(FoundError::TimedOut(_)) = cause.downcast_ref::<FoundError>() {
             return 3;
         }
@@ -77,6 +81,8 @@ mod tests {
         let bad = holdfast_bench::import::utf8(b"\xff").map(|_| ());
         assert_eq!(exit_code(&bad.context("file").unwrap_err()), 2);
         assert_eq!(exit_code(&anyhow::anyhow!("other")), 1);
+        assert_eq!(exit_code(&VerifyError::Differ.into()), 1);
+        assert_eq!(exit_code(&anyhow::Error::from(VerifyError::NotCompared).context("outer")), 3);
     }
 
     #[test]

@@ -42,6 +42,17 @@ pub(crate) struct NodeSection {
     /// Threads that search. 0: one a core.
     #[schemars(range(min = 0, max = 1_024))]
     pub(crate) search_threads: usize,
+    /// Time between two comparisons of the replicas of a shard with each other. A shard without new
+    /// entries is not compared again.
+    #[schemars(range(min = 100, max = 3_600_000))]
+    pub(crate) compare_every_ms: u64,
+    /// How fast the rows of the shards are read to be compared with the hash that was kept over them,
+    /// in bytes a second. Faster where once a day could not be kept otherwise.
+    #[schemars(range(min = 65_536, max = 10_737_418_240u64))]
+    pub(crate) scrub_bytes_per_second: u64,
+    /// The same, while an operator waits for it (`holdfast ctl verify`).
+    #[schemars(range(min = 65_536, max = 10_737_418_240u64))]
+    pub(crate) verify_bytes_per_second: u64,
 }
 
 impl Default for NodeSection {
@@ -55,6 +66,9 @@ impl Default for NodeSection {
             state_cache_bytes: 128 << 20,
             spaces_bytes: 512 << 20,
             search_threads: 0,
+            compare_every_ms: 60_000,
+            scrub_bytes_per_second: 8 << 20,
+            verify_bytes_per_second: 64 << 20,
         }
     }
 }

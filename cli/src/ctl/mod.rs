@@ -2,11 +2,14 @@
 
 mod drain;
 mod init;
+mod verify;
 
 use crate::client::print;
 use anyhow::Result;
 use clap::Subcommand;
 use holdfast_core::access::Rights;
+
+pub(crate) use verify::VerifyError;
 
 /// The tenant that a cluster starts with.
 const TENANT: &str = "default";
@@ -18,6 +21,8 @@ pub(crate) enum CtlCommand {
     Init(init::InitArgs),
     /// Take a node or router out of service before it is stopped
     Drain(drain::DrainArgs),
+    /// Compare all replicas with each other, their rows with the hash kept over them, and the index with the rows
+    Verify(verify::VerifyArgs),
     /// Print a new random API key, to be used with `ctl init --key-file`; asks no server
     NewKey,
 }
@@ -27,6 +32,7 @@ pub(crate) async fn run(command: CtlCommand) -> Result<()> {
     match command {
         CtlCommand::Init(args) => init::run(args).await,
         CtlCommand::Drain(args) => drain::run(args).await,
+        CtlCommand::Verify(args) => verify::run(args).await,
         CtlCommand::NewKey => {
             let (key, _) = holdfast_router::new_api_key(TENANT, None, Rights::ALL, "", None);
             Ok(print(&format!("{key}\n"))?)

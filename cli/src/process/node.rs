@@ -67,6 +67,9 @@ fn tune(node: &mut NodeConfig, config: &Config) {
     node.spaces_bytes = usize::try_from(section.spaces_bytes).unwrap_or(usize::MAX);
     node.heartbeat = Duration::from_millis(section.heartbeat_ms);
     node.search_threads = section.search_threads;
+    node.integrity.compare_every = Duration::from_millis(section.compare_every_ms);
+    node.integrity.scrub_bytes_per_second = section.scrub_bytes_per_second;
+    node.integrity.verify_bytes_per_second = section.verify_bytes_per_second;
 }
 
 async fn listen(address: SocketAddr, setting: &str) -> Result<TcpListener> {

@@ -23,6 +23,7 @@ pub mod text_hash;
 pub mod tombstone;
 
 use crate::space::{Slot, SpaceKey};
+use crate::state::{Reader, StateError};
 
 /// Prefix of the meta group's rows.
 pub const META_ROWS: u16 = 0xFFF0;
@@ -96,6 +97,40 @@ pub(crate) fn row(space: &SpaceKey, family: Family, id: &[u8]) -> Vec<u8> {
     key
 }
 
+/// The partition of a space that a row belongs to; `None` for rows that belong to no space.
+pub fn space_of(key: &[u8]) -> Option<SpaceKey> {
+    let (slot, path) = key.split_first_chunk::<2>()?;
+    if u16::from_be_bytes(*slot) >= crate::space::SLOTS {
+        return None;
+    }
+    let mut parts = path.splitn(3, |byte| *byte == 0);
+    let text = |part: Option<&[u8]>| String::from_utf8(part?.to_vec()).ok();
+    let (tenant, space) = (text(parts.next())?, text(parts.next())?);
+    let partition = *parts.next()?.first()?;
+    SpaceKey::from_parts(tenant, space, partition).ok()
+}
+
+/// The first partition of a space behind `after` that a store has rows of.
+///
+/// # Errors
+/// [`StateError`] if the store cannot be read, or a key is not of this form.
+pub fn next_space(store: &dyn Reader, after: Option<&SpaceKey>) -> Result<Option<SpaceKey>, StateError> {
+    let mut after = after.map(space_prefix);
+    if let Some(after) = &mut after {
+        // Behind every family of it.
+        after.push(u8::MAX);
+    }
+    let rows = store.scan(&[], after.as_deref(), 1)?;
+    let Some((key, _)) = rows.first() else { return Ok(None) };
+    if key.first_chunk::<2>().is_some_and(|slot| u16::from_be_bytes(*slot) >= crate::space::SLOTS) {
+        return Ok(None);
+    }
+    match space_of(key) {
+        Some(space) => Ok(Some(space)),
+        None => Err(StateError(format!("a key belongs to no space: {key:02x?}"))),
+    }
+}
+
 /// The prefix of everything stored for one slot.
 pub fn slot_prefix(slot: Slot) -> [u8; 2] {
     slot.0.to_be_bytes()
@@ -157,6 +192,39 @@ mod tests {
         for time in times {
             assert_eq!(time_from_sortable(sortable_time(time)), time);
         }
+    }
+
+    #[test]
+    fn spaces_are_found_by_their_rows() {
+        use crate::state::{BTreeState, State};
+        let spaces = [
+            SpaceKey::user("t", "u").expect("valid"),
+            SpaceKey::user("t", "u2").expect("valid"),
+            SpaceKey::user("租户", "用户🙂").expect("valid"),
+            SpaceKey::shared("t", "docs", 0).expect("valid"),
+            SpaceKey::shared("t", "docs", 63).expect("valid"),
+        ];
+        let mut state = BTreeState::new();
+        for space in &spaces {
+            for seq in 0..3 {
+                state.put(index_row::key(space, seq), vec![1]).expect("memory");
+            }
+            state.put(memory::key(space, "m"), vec![1]).expect("memory");
+            assert_eq!(space_of(&memory::key(space, "m")).as_ref(), Some(space));
+        }
+        for key in [clock(), local("applied"), meta::cluster(), vec![0], vec![]] {
+            assert_eq!(space_of(&key), None);
+            state.put(key, vec![1]).expect("memory");
+        }
+        state.delete(&[]).expect("memory");
+        state.delete(&[0]).expect("memory");
+        let mut found = Vec::new();
+        while let Some(space) = next_space(&state, found.last()).expect("sound") {
+            found.push(space);
+        }
+        let mut expected = spaces.to_vec();
+        expected.sort_by_key(space_prefix);
+        assert_eq!(found, expected);
     }
 
     #[test]

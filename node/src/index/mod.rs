@@ -24,4 +24,4 @@ mod tests;
 pub use image::{Image, SharedImage};
 pub use search::{Answer, AsOf, Conflicts, Hit, Query, RelevanceMode};
 pub use spaces::{Batch, LoadError, Spaces, Usage};
-pub use verify::{Difference, Report, verify};
+pub use verify::{Difference, Report, Verifier, verify};

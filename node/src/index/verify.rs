@@ -56,36 +56,80 @@ impl Report {
 /// # Errors
 /// [`LoadError`] if the store cannot be read or a row cannot be decoded.
 pub fn verify(image: &Image, space: &SpaceKey, state: &dyn Reader) -> Result<Report, LoadError> {
-    let mut report = Report::default();
-    let mut seen = HashSet::new();
-    let mut turns = Turns::default();
-    let prefix = family_prefix(space, Family::IndexRow);
-    let mut after: Option<Vec<u8>> = None;
-    loop {
-        let page = state.scan(&prefix, after.as_deref(), PAGE_ROWS)?;
+    let mut verifier = Verifier::new(space);
+    while !verifier.step(image, state, PAGE_ROWS)? {}
+    verifier.finish(image, state, true)
+}
+
+/// [`verify`] in steps, so that batches can be applied between two of them. During a step, and during
+/// the end, none may be.
+#[derive(Debug)]
+pub struct Verifier {
+    space: SpaceKey,
+    after: Option<Vec<u8>>,
+    seen: HashSet<u64>,
+    turns: Turns,
+    report: Report,
+}
+
+impl Verifier {
+    /// Begins a comparison.
+    pub fn new(space: &SpaceKey) -> Self {
+        Self {
+            space: space.clone(),
+            after: None,
+            seen: HashSet::new(),
+            turns: Turns::default(),
+            report: Report::default(),
+        }
+    }
+
+    /// Compares the next rows of the store, at most `rows_max`. Answers whether these were the last.
+    ///
+    /// # Errors
+    /// As [`verify`].
+    pub fn step(&mut self, image: &Image, state: &dyn Reader, rows_max: usize) -> Result<bool, LoadError> {
+        let prefix = family_prefix(&self.space, Family::IndexRow);
+        let page = state.scan(&prefix, self.after.as_deref(), rows_max)?;
+        let is_last = page.len() < rows_max;
         for (key, value) in &page {
             let seq = index_row::seq(key).ok_or(LoadError::Key)?;
             let row = IndexRow::decode(value)?;
-            report.stored += 1;
-            seen.insert(seq);
-            compare(image, seq, &row, &mut report);
-            turns.add(seq, row);
+            self.report.stored += 1;
+            self.seen.insert(seq);
+            compare(image, seq, &row, &mut self.report);
+            self.turns.add(seq, row);
         }
-        match page.into_iter().last() {
-            Some((key, _)) => after = Some(key),
-            None => break,
+        if let Some((key, _)) = page.into_iter().next_back() {
+            self.after = Some(key);
         }
+        Ok(is_last)
     }
-    for (seq, _) in image.rows().filter(|(seq, _)| !seen.contains(seq)) {
-        report.add(seq, "not stored");
+
+    /// Compares what concerns the image as a whole. The order of turns is left out where batches were
+    /// applied since the first step (`is_at_rest` false): the rows that were read are not of one point.
+    ///
+    /// # Errors
+    /// As [`verify`].
+    pub fn finish(self, image: &Image, state: &dyn Reader, is_at_rest: bool) -> Result<Report, LoadError> {
+        let Self { space, seen, turns, mut report, .. } = self;
+        for (seq, _) in image.rows().filter(|(seq, _)| !seen.contains(seq)) {
+            // It may have come since its place in the store was passed.
+            match state.get(&index_row::key(&space, seq))? {
+                Some(value) => compare(image, seq, &IndexRow::decode(&value)?, &mut report),
+                None => report.add(seq, "not stored"),
+            }
+        }
+        if is_at_rest {
+            turns.compare(image, &mut report);
+        }
+        let live = |row: u32| image.columns.flags[row as usize] & flag::LIVE != 0;
+        let named: usize = image.rows().map(|(_, row)| image.postings.terms_of(row).count()).sum();
+        if image.postings.entries(live) != named {
+            report.add(0, "postings");
+        }
+        Ok(report)
     }
-    turns.compare(image, &mut report);
-    let live = |row: u32| image.columns.flags[row as usize] & flag::LIVE != 0;
-    let named: usize = image.rows().map(|(_, row)| image.postings.terms_of(row).count()).sum();
-    if image.postings.entries(live) != named {
-        report.add(0, "postings");
-    }
-    Ok(report)
 }
 
 fn compare(image: &Image, seq: u64, row: &IndexRow, report: &mut Report) {
@@ -131,7 +175,7 @@ fn compare(image: &Image, seq: u64, row: &IndexRow, report: &mut Report) {
 }
 
 /// The stored rows' sessions, from which the order of turns is made anew.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Turns {
     names: super::intern::Interner,
     session: Vec<u32>,

@@ -3,8 +3,18 @@ use prometheus::{HistogramVec, IntCounterVec};
 use std::time::Instant;
 
 /// The calls of the service: one label value for each.
-const METHODS: [&str; 9] =
-    ["write", "get", "list", "history", "recall", "list_facts", "read_meta", "topology", "state_hash"];
+const METHODS: [&str; 10] = [
+    "write",
+    "get",
+    "list",
+    "history",
+    "recall",
+    "list_facts",
+    "read_meta",
+    "topology",
+    "hash_point",
+    "verify",
+];
 
 /// Calls that routers make.
 #[derive(Clone)]

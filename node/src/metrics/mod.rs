@@ -7,6 +7,7 @@
 
 mod applies;
 mod calls;
+mod integrity;
 mod recalls;
 mod scrape;
 mod snapshots;
@@ -14,6 +15,7 @@ mod writes;
 
 pub(crate) use applies::ApplyMetrics;
 pub(crate) use calls::CallMetrics;
+pub(crate) use integrity::{IntegrityMetrics, Mismatch};
 pub(crate) use recalls::{RecallMetrics, Step};
 pub(crate) use scrape::{Scraper, Sources};
 pub(crate) use snapshots::SnapshotMetrics;
@@ -22,7 +24,7 @@ pub(crate) use writes::{ProposalMetrics, SweepMetrics, WriteMetrics};
 use crate::raft::NodeId;
 use prometheus::core::Collector;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 use std::collections::HashMap;
 
@@ -46,6 +48,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) applies: ApplyMetrics,
     pub(crate) recalls: RecallMetrics,
     pub(crate) snapshots: SnapshotMetrics,
+    pub(crate) integrity: IntegrityMetrics,
     pub(crate) scraper: Scraper,
 }
 
@@ -70,6 +73,7 @@ impl NodeMetrics {
             applies: ApplyMetrics::new(&maker)?,
             recalls: RecallMetrics::new(&maker)?,
             snapshots: SnapshotMetrics::new(&maker)?,
+            integrity: IntegrityMetrics::new(&maker)?,
             scraper,
             registry,
         })
@@ -87,6 +91,10 @@ impl Maker<'_> {
 
     fn counter(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
         self.register(IntCounter::new(name, help)?)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
+        self.register(IntGauge::new(name, help)?)
     }
 
     fn counters(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {

@@ -1,8 +1,8 @@
 //! One replica of one Raft group, as the rest of the node uses it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,13 +14,13 @@ use tokio::task::JoinHandle;
 use super::acks::AckClock;
 use super::batcher::{BatchCounters, Batcher, Held, Proposed, Queue, Reins};
 use super::clock::Clock;
-use super::error::{ProposeError, ReadError, ReadRefused};
+use super::error::{LogError, ProposeError, ReadError, ReadRefused};
 use super::log::GroupLog;
 use super::reads::{ReadConfirmer, ReadQueue};
 use super::rest::Rest;
-use super::state_machine::Idle;
+use super::state_machine::{Idle, committed_entry};
 use super::status::{GroupStatus, LeadershipWatch, Metrics};
-use super::types::{GroupId, NodeId, RaftHandle};
+use super::types::{CommittedEntry, GroupId, NodeId, RaftHandle};
 
 /// How long `shutdown` lets entries in flight finish.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
@@ -54,6 +54,8 @@ struct Inner {
     counters: Arc<BatchCounters>,
     tasks: Mutex<Vec<(oneshot::Sender<()>, JoinHandle<()>)>>,
     idle: Mutex<Option<Idle>>,
+    /// See [`Group::withdraw`].
+    withdrawn: AtomicBool,
 }
 
 /// How many commands a replica has proposed, in how many entries.
@@ -80,7 +82,16 @@ impl Group {
             (stop_reads, tokio::spawn(confirmer.run(reads_stopped))),
         ]);
         let idle = Mutex::new(Some(idle));
-        Group(Arc::new(Inner { replica, queue, reins, reads, counters, tasks, idle }))
+        Group(Arc::new(Inner {
+            replica,
+            queue,
+            reins,
+            reads,
+            counters,
+            tasks,
+            idle,
+            withdrawn: AtomicBool::new(false),
+        }))
     }
 
     /// The group.
@@ -111,6 +122,9 @@ impl Group {
         }
         if metrics.state != ServerState::Leader {
             return Err(ProposeError::NotLeader { leader: metrics.current_leader });
+        }
+        if self.is_withdrawn() {
+            return Err(ProposeError::NotLeader { leader: None });
         }
         // openraft has no check-quorum: a cut-off leader would take writes that can never commit.
         // A leader of a new term has no acknowledgement yet and may try.
@@ -182,6 +196,50 @@ impl Group {
             Some(age_ms) if age_ms < lease_ms => Ok(()),
             age_ms => Err(ReadRefused::StaleLeadership { age_ms }),
         }
+    }
+
+    /// Takes this replica out of the lead for as long as its state is not to be believed. It goes on
+    /// storing entries and voting. As a leader it takes no more proposals and is silent, so that the
+    /// others elect another one as if it had died; as a follower it does not campaign.
+    pub fn withdraw(&self) {
+        self.0.withdrawn.store(true, Ordering::Release);
+        let runtime = self.0.replica.raft.runtime_config();
+        runtime.elect(false);
+        runtime.heartbeat(false);
+    }
+
+    /// Undoes [`Group::withdraw`].
+    pub fn rejoin(&self) {
+        let runtime = self.0.replica.raft.runtime_config();
+        runtime.heartbeat(true);
+        runtime.elect(true);
+        self.0.withdrawn.store(false, Ordering::Release);
+    }
+
+    /// Whether this replica is out of the lead.
+    pub fn is_withdrawn(&self) -> bool {
+        self.0.withdrawn.load(Ordering::Acquire)
+    }
+
+    /// The voters of the group, as this replica knows them.
+    pub fn voters(&self) -> BTreeSet<NodeId> {
+        self.0.replica.raft.metrics().borrow().membership_config.membership().voter_ids().collect()
+    }
+
+    /// Entries from `first` on, up to `end` (not included) or about `bytes_max`; the first one at least.
+    /// The state must have applied them: what follows may still be overwritten.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or no longer holds `first`.
+    pub(crate) async fn applied_entries(
+        &self,
+        first: u64,
+        end: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<CommittedEntry>, LogError> {
+        let entries = self.0.replica.log.entries(first..end, bytes_max).await?;
+        let readable = |entry| committed_entry(entry).map_err(|error| LogError::Corrupt(error.to_string()));
+        entries.into_iter().map(readable).collect()
     }
 
     /// Follows who leads the group.

@@ -23,6 +23,7 @@ mod network;
 mod platform;
 mod reads;
 mod record;
+mod report;
 mod rest;
 mod service;
 mod starter;
@@ -41,6 +42,7 @@ pub use guarded_clock::{GuardedClock, SinceBoot, SteadyTime};
 pub use handover::HandOverError;
 pub use log::{LogStats, TIME_BOUNDS_US, TimeCounts};
 pub use multi::{GroupSpec, LogFiles, RaftNode, RaftNodeConfig, Timing};
+pub use report::{NodeReport, ReplicaReport};
 pub use service::RaftService;
 pub use status::{GroupStatus, LeadershipWatch};
 pub use types::{

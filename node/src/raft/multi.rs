@@ -19,10 +19,12 @@ pub use super::log::LogFiles;
 use super::log::{LogDevice, LogStats};
 use super::network::Peers;
 use super::platform::Platform;
+use super::report::{self, NodeReport};
 use super::service::{RaftService, Registry};
 use super::starter::Starter;
 use super::transfer::Transfers;
 use super::types::{Applier, GroupId, NodeId};
+use crate::snapshot::{SnapshotFile, SnapshotFiles};
 
 /// Groups that recover at the same time when the node starts.
 const STARTING_MAX: usize = 8;
@@ -134,6 +136,7 @@ pub struct RaftNode {
     registry: Arc<Registry>,
     peers: Arc<Peers>,
     transfers: Arc<Transfers>,
+    peers: Arc<Peers>,
     groups: BTreeMap<GroupId, Group>,
 }
 
@@ -193,6 +196,7 @@ impl RaftNode {
             registry,
             peers,
             transfers,
+            peers,
             groups: BTreeMap::new(),
         };
         let mut failure = None;
@@ -245,6 +249,29 @@ impl RaftNode {
     pub fn snapshot_bytes_moved(&self) -> (u64, u64) {
         let stats = &self.transfers.stats;
         (stats.sent_bytes.load(Ordering::Relaxed), stats.received_bytes.load(Ordering::Relaxed))
+    }
+
+    /// What another node's replicas hold.
+    ///
+    /// # Errors
+    /// Why it does not tell, in words.
+    pub(crate) async fn ask_report(&self, node: NodeId) -> Result<NodeReport, String> {
+        report::ask(&self.peers, node).await
+    }
+
+    /// Fetches a snapshot file that ends at `index` or later from another node.
+    ///
+    /// # Errors
+    /// Why it did not come, in words.
+    pub(crate) async fn fetch_snapshot(
+        &self,
+        group: GroupId,
+        from: NodeId,
+        files: &Arc<SnapshotFiles>,
+        index: u64,
+    ) -> Result<Arc<SnapshotFile>, String> {
+        let fetched = self.transfers.fetch_at_least(group, from, files, index).await;
+        fetched.map_err(|error| error.to_string())
     }
 
     /// The groups whose old entries hold back the removal of log files, since this was last asked.

@@ -1,6 +1,6 @@
 //! Receiving: checks that a message is meant for this node, and hands it to its group.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::link;
 use super::record::DecodeError;
+use super::report::NodeReport;
 use super::transfer::Transfers;
 use super::types::{Applier, GroupId, NodeId, RaftHandle};
 use super::wire::{self, HandOver, MESSAGE_BYTES_MAX};
@@ -55,6 +56,11 @@ impl Registry {
         self.groups.write().clear();
     }
 
+    /// The states of all groups, by id.
+    pub(crate) fn appliers(&self) -> BTreeMap<GroupId, Arc<dyn Applier>> {
+        self.groups.read().iter().map(|(id, group)| (*id, Arc::clone(&group.applier))).collect()
+    }
+
     fn get(&self, group: GroupId) -> Option<Reachable> {
         self.groups.read().get(&group).cloned()
     }
@@ -72,6 +78,7 @@ impl Registry {
             metrics.vote == request.vote
                 && metrics.last_log_index >= request.last_index
                 && !self.out_of_service.load(Ordering::Acquire)
+                && group.applier.may_be_copied()
         };
         if may {
             group.raft.trigger().elect().await.map_err(not_running)?;
@@ -134,6 +141,10 @@ impl RaftService {
         kind: RaftKind,
         payload: &[u8],
     ) -> Result<Vec<u8>, Status> {
+        if kind == RaftKind::Report {
+            let report = NodeReport::of(&self.groups).encode();
+            return report.map_err(|error| Status::internal(error.to_string()));
+        }
         let Some(group) = self.groups.get(group_id) else {
             let detail = format!("node {} has no replica of group {group_id}", self.this_node);
             return Err(Status::not_found(detail));
@@ -162,7 +173,9 @@ impl RaftService {
                 let request = wire::decode_hand_over(payload).map_err(bad_payload)?;
                 wire::encode_hand_over_reply(self.groups.take_over(&group, request).await?)
             }
-            RaftKind::Unspecified => return Err(Status::invalid_argument("unknown kind of Raft message")),
+            RaftKind::Report | RaftKind::Unspecified => {
+                return Err(Status::invalid_argument("unknown kind of Raft message"));
+            }
         };
         reply.map_err(|error| Status::internal(error.to_string()))
     }

@@ -66,7 +66,7 @@ impl StateMachine {
     }
 }
 
-fn committed_entry(entry: RaftEntry) -> Result<CommittedEntry, ApplierError> {
+pub(crate) fn committed_entry(entry: RaftEntry) -> Result<CommittedEntry, ApplierError> {
     let body = match entry.payload {
         RaftPayload::Blank => CommittedBody::Blank,
         RaftPayload::Normal(proposal) => CommittedBody::Normal(proposal.payload),

@@ -71,6 +71,9 @@ impl Transfers {
 
     /// Answers a reader.
     pub(crate) async fn read(&self, group: &Reachable, read: ReadPiece) -> Result<Piece, Status> {
+        if !group.applier.may_be_copied() {
+            return Err(Status::not_found("this replica is in quarantine: its rows are not to be believed"));
+        }
         let files = group.applier.snapshot_files();
         let files = files.ok_or_else(|| Status::unimplemented("this replica has no snapshot files"))?;
         let file = match read.file {

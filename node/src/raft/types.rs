@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::error::ApplierError;
+use super::report::ReplicaReport;
 use crate::snapshot::{SnapshotFile, SnapshotFiles};
 
 /// A node of the cluster: assigned once, never reused.
@@ -122,6 +123,16 @@ pub trait Applier: Send + Sync + 'static {
     /// How long to wait before the next call of [`Applier::apply`], off the apply threads.
     fn pause(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// What this replica tells the others about itself; `None` where it cannot be compared.
+    fn report(&self) -> Option<ReplicaReport> {
+        None
+    }
+
+    /// Whether other replicas may take their state from this one: not while it is known to be wrong.
+    fn may_be_copied(&self) -> bool {
+        true
     }
 
     /// The state's snapshot files. Without them the group's log is never purged.

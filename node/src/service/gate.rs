@@ -12,11 +12,20 @@ use tokio::sync::watch;
 pub(crate) trait Visible {
     /// Follows the log index up to which readers see everything, `None` before the first entry.
     fn watch_visible(&self) -> watch::Receiver<Option<u64>>;
+
+    /// Whether the rows are not known to be wrong.
+    fn may_be_believed(&self) -> bool {
+        true
+    }
 }
 
 impl Visible for ShardState {
     fn watch_visible(&self) -> watch::Receiver<Option<u64>> {
         ShardState::watch_visible(self)
+    }
+
+    fn may_be_believed(&self) -> bool {
+        !self.quarantine().holds()
     }
 }
 
@@ -32,6 +41,10 @@ pub(crate) struct Asked<'a, S> {
 impl<S: Visible> Asked<'_, S> {
     /// Waits until this replica may answer: as its leader, and not older than what was seen.
     pub(crate) async fn ready(&self, read: Option<v1::Read>) -> Result<Instant, Refused> {
+        // Here, and in `Group::withdraw` for writes, is what keeps a wrong replica from being believed.
+        if !self.state.may_be_believed() {
+            return Err(refusals::in_quarantine());
+        }
         let read = read.unwrap_or_default();
         let deadline = deadline(read.deadline_ms);
         let at_least = read.at_least.map(Seen::try_from).transpose()?;
@@ -54,7 +67,8 @@ impl<S: Visible> Asked<'_, S> {
         Ok(deadline)
     }
 
-    async fn wait_visible(&self, index: u64, deadline: Instant) -> Result<(), Refused> {
+    /// Waits until readers see the entry at `index` here.
+    pub(crate) async fn wait_visible(&self, index: u64, deadline: Instant) -> Result<(), Refused> {
         let mut visible = self.state.watch_visible();
         let wait = visible.wait_for(|visible| visible.is_some_and(|visible| visible >= index));
         match tokio::time::timeout_at(deadline.into(), wait).await {

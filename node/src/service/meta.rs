@@ -39,8 +39,9 @@ impl NodeService {
         let groups = self.inner.replicas.iter().map(|(id, replica)| {
             let status = replica.group.status();
             let visible = replica.state.visible().unwrap_or(0);
-            // One that leads without a majority can do nothing for anybody.
-            let leader = status.leader.filter(|_| !status.lost_quorum);
+            // One that leads without a majority can do nothing for anybody, nor one that is withdrawn.
+            let withdrawn = status.is_leader && replica.group.is_withdrawn();
+            let leader = status.leader.filter(|_| !status.lost_quorum && !withdrawn);
             v1::Group { group: *id, leader, term: status.term, visible }
         });
         v1::TopologyResponse {
@@ -49,22 +50,6 @@ impl NodeService {
             nodes: self.inner.members.clone(),
             groups: groups.collect(),
         }
-    }
-
-    pub(super) async fn hash_state(
-        &self,
-        request: v1::StateHashRequest,
-    ) -> Result<v1::StateHashResponse, Refused> {
-        let state = Arc::clone(&self.replica(request.group)?.state);
-        let hash = if request.recompute {
-            // Reads every row: for checks, with a deadline of its own.
-            let deadline = std::time::Instant::now() + super::DEADLINE_MAX;
-            self.on_search_pool(deadline, move || Ok(state.recompute_hash()?)).await?
-        } else {
-            state.hash()
-        };
-        let index = hash.index.unwrap_or(0);
-        Ok(v1::StateHashResponse { index, hash: hash.hash.0.to_be_bytes().to_vec() })
     }
 }
 

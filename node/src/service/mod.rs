@@ -9,8 +9,10 @@ mod meta;
 mod reads;
 mod recall;
 mod refusals;
+mod verify;
 mod write;
 
+use crate::integrity::{Checks, Integrity, Versions};
 use crate::metrics::{NodeMetrics, ProposalMetrics};
 use crate::raft::{Group, GroupId, ProposeError, Proposed};
 use crate::shard::ShardState;
@@ -64,6 +66,8 @@ struct Inner {
     searches: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     metrics: Arc<NodeMetrics>,
+    checks: Arc<Checks>,
+    versions: Versions,
 }
 
 impl NodeService {
@@ -75,6 +79,7 @@ impl NodeService {
         replicas: BTreeMap<GroupId, Replica>,
         search_threads: usize,
         metrics: Arc<NodeMetrics>,
+        integrity: &Integrity,
     ) -> Self {
         let inner = Inner {
             incarnation: incarnation(&cluster_id),
@@ -85,6 +90,8 @@ impl NodeService {
             searches: Arc::new(Semaphore::new(search_threads.max(1))),
             waiting: Arc::new(Semaphore::new(SEARCHES_WAITING_MAX)),
             metrics,
+            checks: Arc::clone(integrity.checks()),
+            versions: integrity.versions().clone(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -224,10 +231,17 @@ impl v1::node_server::Node for NodeService {
         self.answer("topology", async { Ok(self.describe()) }).await
     }
 
-    async fn state_hash(
+    async fn hash_point(
         &self,
-        request: Request<v1::StateHashRequest>,
-    ) -> Result<Response<v1::StateHashResponse>, Status> {
-        self.answer("state_hash", self.hash_state(request.into_inner())).await
+        request: Request<v1::HashPointRequest>,
+    ) -> Result<Response<v1::HashPointResponse>, Status> {
+        self.answer("hash_point", self.make_point(request.into_inner())).await
+    }
+
+    async fn verify(
+        &self,
+        request: Request<v1::VerifyRequest>,
+    ) -> Result<Response<v1::VerifyResponse>, Status> {
+        self.answer("verify", self.verify_replica(request.into_inner())).await
     }
 }

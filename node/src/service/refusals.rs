@@ -34,6 +34,15 @@ pub(super) fn behind(detail: &str) -> Refused {
     refused(ErrorCode::Unavailable, detail, Route::Behind)
 }
 
+pub(super) fn no_points(why: &str) -> Refused {
+    let detail = format!("the replicas cannot be compared now: {why}; ask again when all nodes answer");
+    refused(ErrorCode::Unavailable, detail, Route::None)
+}
+
+pub(super) fn in_quarantine() -> Refused {
+    behind("this replica is in quarantine, because its rows are not to be believed; ask another one")
+}
+
 pub(super) fn overloaded(detail: &str) -> Refused {
     refused(ErrorCode::Overloaded, format!("{detail}; slow down and ask again"), Route::Retry)
 }

@@ -45,8 +45,8 @@ impl NodeService {
                 may_manage(access, command)?;
                 GroupId::from(Shard::META.0)
             }
-            Command::Sweep { .. } => {
-                let detail = "only a leader itself sweeps what is due";
+            Command::Sweep { .. } | Command::HashPoint => {
+                let detail = "only a leader itself proposes this";
                 return Err(Error::new(ErrorCode::PermissionDenied, detail).into());
             }
         };

@@ -150,8 +150,23 @@ impl ShardFiles {
     /// [`OpenError`]; either of the two may be current then.
     pub(super) fn switch_to_next(&mut self) -> Result<(), OpenError> {
         let next = Current { generation: self.current.generation + 1, ..self.current.clone() };
-        self.current = next;
-        self.write()
+        let before = std::mem::replace(&mut self.current, next);
+        let written = self.write();
+        if written.is_err() {
+            self.current = before;
+        }
+        written
+    }
+
+    /// Keeps the database that was current before [`ShardFiles::switch_to_next`], for whoever wants to
+    /// look, and says where. One that was kept earlier is removed.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(super) fn keep_previous(&self) -> Result<PathBuf, OpenError> {
+        let previous = self.current.generation.saturating_sub(1);
+        put_aside(&self.dir, previous)?;
+        Ok(self.dir.join(format!("lost-{previous}")))
     }
 
     /// Removes the databases that are not the current one. Whoever has one open may go on reading it.

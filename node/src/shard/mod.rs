@@ -8,9 +8,18 @@
 //! - what cannot be read is set aside and rebuilt from snapshot file and log, never taken as empty.
 
 mod applier;
+mod check_index;
+#[cfg(test)]
+mod damage;
 mod files;
+#[cfg(test)]
+mod integrity_tests;
 mod kinds;
+mod points;
 mod position;
+mod quarantine;
+mod rebuild;
+mod scrub;
 mod sled_reader;
 #[cfg(test)]
 mod snapshot_tests;
@@ -20,7 +29,13 @@ pub(crate) mod tests;
 mod view;
 
 pub use applier::{ShardHash, ShardPlace, ShardState};
+#[cfg(test)]
+pub(crate) use damage::Damage;
 pub use files::{BootId, OpenError, Opened, ShardFiles};
 pub use kinds::KindCounts;
+pub use points::Point;
+pub use quarantine::{Quarantine, Reason, Suspicion};
+pub use rebuild::{RebuildError, Source, point};
+pub use scrub::{Progress, Scrubbed};
 pub use sled_reader::{ShardReader, SledReader};
 pub use snapshots::{BuildError, BuildLimits};

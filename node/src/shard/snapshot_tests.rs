@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::tests::{add, boot, entry, log, memories, open, place, space};
+use super::view::Purpose;
 use super::{BuildError, BuildLimits, ShardState};
 use crate::index::Spaces;
 use crate::raft::Applier;
@@ -106,21 +107,24 @@ fn a_build_keeps_no_more_than_it_may() {
     let dir = tempfile::tempdir().unwrap();
     let state = open(dir.path(), &boot(1));
     state.apply(log()).unwrap();
-    state.begin_view(true).unwrap();
-    assert!(matches!(state.begin_view(true), Err(BuildError::NotNow(_))), "one build at a time");
+    state.begin_view(Purpose::Build, true).unwrap();
+    assert!(
+        matches!(state.begin_view(Purpose::Build, true), Err(BuildError::NotNow(_))),
+        "one build at a time"
+    );
     let slow = state.pause();
     assert!(slow > Duration::ZERO);
     let limits = |kept_bytes| BuildLimits { kept_bytes, ..BuildLimits::default() };
     for (at, id) in ["m-3-5", "m-3-6", "m-3-7"].into_iter().enumerate() {
         state.apply(vec![delete(7 + at as u64, id)]).unwrap();
     }
-    let kept = state.applying.lock().view.as_ref().unwrap().kept_bytes();
-    assert!(state.next_range(&limits(kept + 1)).is_ok());
+    let kept = state.applying.lock().views.of(Purpose::Build).as_ref().unwrap().kept_bytes();
+    assert!(state.next_range(Purpose::Build, &limits(kept + 1)).is_ok());
     assert!(state.pause() > slow, "more than half of what may be kept is kept");
     state.apply(vec![delete(10, "m-6-50")]).unwrap();
-    assert!(matches!(state.next_range(&limits(100)), Err(BuildError::GivenUp(_))));
+    assert!(matches!(state.next_range(Purpose::Build, &limits(100)), Err(BuildError::GivenUp(_))));
     // An ordinary build afterwards finds everything as it should be.
-    state.applying.lock().view = None;
+    *state.applying.lock().views.of(Purpose::Build) = None;
     assert_eq!(rows_of(&build(&state).unwrap()), replicated(&state));
 }
 

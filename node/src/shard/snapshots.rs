@@ -5,7 +5,7 @@ use super::applier::{Applying, ShardState};
 use super::files::{OpenError, ShardFiles};
 use super::position::Applied;
 use super::sled_reader::SledReader;
-use super::view::{RANGE_KEYS, View};
+use super::view::{Purpose, RANGE_KEYS, View, Views};
 use crate::raft::LogPosition;
 use crate::snapshot::{Header, SnapshotError, SnapshotFile, SnapshotFiles, Step, crash_point};
 use holdfast_core::limits::BATCH_ROWS_MAX;
@@ -82,9 +82,9 @@ impl ShardState {
         stop: &AtomicBool,
     ) -> Result<Arc<SnapshotFile>, BuildError> {
         let began = Instant::now();
-        let header = self.begin_view(throttle)?;
+        let header = self.begin_view(Purpose::Build, throttle)?;
         // From here on the view goes, whatever happens.
-        let view = ViewGuard(self);
+        let view = ViewGuard(self, Purpose::Build);
         if let Some(newest) = self.snapshots.newest()
             && newest.id().index >= header.position.index
         {
@@ -92,7 +92,7 @@ impl ShardState {
         }
         let mut draft = self.snapshots.draft(header)?;
         loop {
-            let (rows, ended) = self.next_range(limits)?;
+            let (rows, ended) = self.next_range(Purpose::Build, limits)?;
             for (key, value) in &rows {
                 draft.push(key, value)?;
             }
@@ -115,15 +115,16 @@ impl ShardState {
     }
 
     /// Registers a view of the state between two applies.
-    pub(super) fn begin_view(&self, throttle: bool) -> Result<Header, BuildError> {
+    pub(super) fn begin_view(&self, purpose: Purpose, throttle: bool) -> Result<Header, BuildError> {
         let mut applying = self.applying.lock();
-        let Applying { applied, view, failed } = &mut *applying;
+        let Applying { applied, views, failed } = &mut *applying;
+        let view = views.of(purpose);
         let Some(position) = applied.last else { return Err(BuildError::NotNow("the state is empty")) };
         if *failed || applied.partial.is_some() {
             return Err(BuildError::NotNow("an entry is applied in part"));
         }
         if view.is_some() {
-            return Err(BuildError::NotNow("another build is under way"));
+            return Err(BuildError::NotNow("another one is under way"));
         }
         *view = Some(View::default());
         if throttle {
@@ -138,9 +139,13 @@ impl ShardState {
         ))
     }
 
-    pub(super) fn next_range(&self, limits: &BuildLimits) -> Result<(Vec<Row>, bool), BuildError> {
+    pub(super) fn next_range(
+        &self,
+        purpose: Purpose,
+        limits: &BuildLimits,
+    ) -> Result<(Vec<Row>, bool), BuildError> {
         let mut applying = self.applying.lock();
-        let Some(view) = &mut applying.view else {
+        let Some(view) = applying.views.of(purpose) else {
             return Err(BuildError::GivenUp("the state failed or was replaced".into()));
         };
         let kept = view.kept_bytes();
@@ -150,12 +155,12 @@ impl ShardState {
                 limits.kept_bytes
             )));
         }
-        if self.pause_us.load(Ordering::Relaxed) > 0 {
+        if purpose == Purpose::Build && self.pause_us.load(Ordering::Relaxed) > 0 {
             self.set_pause(if kept > limits.kept_bytes / 2 { PAUSE_LONG } else { PAUSE });
         }
         let (rows, ended) = view.next_range(&SledReader(&self.db()), RANGE_KEYS)?;
         if ended {
-            applying.view = None;
+            *applying.views.of(purpose) = None;
         }
         Ok((rows, ended))
     }
@@ -171,11 +176,15 @@ impl ShardState {
     /// # Errors
     /// [`OpenError`]; the state is then the one before, unless the last step failed.
     pub fn install(&self, file: &SnapshotFile) -> Result<(), OpenError> {
+        // A rebuild that is under way gives way: its group waits for this file.
+        self.install_waits.store(true, Ordering::Relaxed);
+        let _one_at_a_time = self.replacing.lock();
+        self.install_waits.store(false, Ordering::Relaxed);
         let mut applying = self.applying.lock();
         if applying.applied.last.is_some_and(|last| last.index >= file.id().index) {
             return Ok(());
         }
-        applying.view = None;
+        applying.views = Views::default();
         let mut files = self.files.lock();
         let files = files.as_mut().ok_or_else(|| closed(file))?;
         let (db, applied) = load(files, file, self.cache_bytes)?;
@@ -184,25 +193,28 @@ impl ShardState {
         crash_point(Step::OldStateRemoved);
         // Every load that began before now is cancelled, every later one reads the new database.
         self.spaces.forget(|space| self.owns(space));
+        self.points.lock().replace(Vec::new());
         self.publish(&applied);
         applying.applied = applied;
         self.installed.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    fn owns(&self, space: &SpaceKey) -> bool {
+    pub(super) fn owns(&self, space: &SpaceKey) -> bool {
         let Shard(shard) = space.slot().initial_shard(self.shards);
         u32::from(shard) == self.group
     }
 }
 
-/// Ends the view of a build, and the pauses for its sake.
-struct ViewGuard<'a>(&'a ShardState);
+/// Ends a view, and the pauses for the sake of a build.
+pub(super) struct ViewGuard<'a>(pub(super) &'a ShardState, pub(super) Purpose);
 
 impl Drop for ViewGuard<'_> {
     fn drop(&mut self) {
-        self.0.applying.lock().view = None;
-        self.0.pause_us.store(0, Ordering::Relaxed);
+        *self.0.applying.lock().views.of(self.1) = None;
+        if self.1 == Purpose::Build {
+            self.0.pause_us.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -256,7 +268,7 @@ fn load(
 }
 
 /// Writes the rows of a file to an empty database, and last of all how far it is applied.
-fn fill(db: &sled::Db, file: &SnapshotFile) -> Result<Applied, OpenError> {
+pub(super) fn fill(db: &sled::Db, file: &SnapshotFile) -> Result<Applied, OpenError> {
     let sled_error = |error: sled::Error| OpenError::Sled { path: file.path().to_owned(), error };
     let mut reader = file.reader()?;
     let mut kinds = KindCounts::default();

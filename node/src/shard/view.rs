@@ -70,6 +70,38 @@ impl View {
     }
 }
 
+/// What a view is for. At most one for each at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Writing a snapshot file.
+    Build,
+    /// Comparing the rows with the hash that was kept.
+    Scrub,
+}
+
+/// The views of a state that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Views {
+    build: Option<View>,
+    scrub: Option<View>,
+}
+
+impl Views {
+    /// Keeps what a batch is about to overwrite, for each of them.
+    pub(super) fn keep(&mut self, changes: &[Change]) {
+        for view in [&mut self.build, &mut self.scrub].into_iter().flatten() {
+            view.keep(changes);
+        }
+    }
+
+    pub(super) fn of(&mut self, purpose: Purpose) -> &mut Option<View> {
+        match purpose {
+            Purpose::Build => &mut self.build,
+            Purpose::Scrub => &mut self.scrub,
+        }
+    }
+}
+
 fn kept_bytes(key: &[u8], value: Option<&Vec<u8>>) -> usize {
     KEPT_OVERHEAD + key.len() + value.map_or(0, Vec::len)
 }

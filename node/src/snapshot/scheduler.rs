@@ -85,7 +85,8 @@ struct Scheduler {
 
 impl Scheduler {
     async fn look_at(&mut self, group: &Group, state: &Arc<ShardState>, held_back: bool) {
-        if group.status().failure.is_some() {
+        // What a wrong replica needs to be made anew is its last file and the log behind it.
+        if group.status().failure.is_some() || state.quarantine().holds() {
             return;
         }
         if self.is_due(group.id(), state, held_back) {

@@ -133,8 +133,16 @@ async fn replicas_are_compared() {
     assert_eq!(verified["groups"].as_array().unwrap().len(), 5);
     let replica = &verified["groups"][0]["replicas"][0];
     assert_eq!((replica["node"].as_u64(), replica["hash"].as_str().map(str::len)), (Some(1), Some(32)));
+    let one = world.operator().get("/admin/v1/verify?shard=2&rows=true").await.ok(200);
+    assert_eq!((one["equal"].as_bool(), one["done"].as_bool()), (Some(true), Some(true)));
+    assert_eq!(one["groups"][0]["replicas"][2]["rows"]["state"], "equal");
+    let point = one["groups"][0]["point"].as_u64().unwrap();
+    let again = world.operator().get(&format!("/admin/v1/verify?shard=2&point={point}")).await.ok(200);
+    assert_eq!(again["groups"][0]["point"].as_u64(), Some(point));
+    world.operator().get("/admin/v1/verify?shard=99").await.problem("not_found");
+    world.operator().get("/admin/v1/verify?point=7").await.problem("invalid_argument");
     world.fault(2, Fault::Dead);
-    let verified = world.operator().get("/admin/v1/verify?recompute=true").await.ok(200);
+    let verified = world.operator().get("/admin/v1/verify?rows=true").await.ok(200);
     assert_eq!(verified["equal"], Value::Null, "what cannot be compared is not called equal");
     assert!(verified["groups"][0]["replicas"][1]["error"].is_string());
 }

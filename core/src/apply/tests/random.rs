@@ -21,6 +21,7 @@ fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         12 => (write(), identity).prop_map(|(write, identity)| space_command(write, identity)),
         1 => Just(Command::Sweep { limit: 16 }),
+        1 => Just(Command::HashPoint),
     ]
 }
 

@@ -125,7 +125,7 @@ impl Image {
     }
 
     /// All memories: their seq and row, in no order.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (u64, u32)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u64, u32)> {
         self.row_of_seq.iter().map(|(seq, row)| (*seq, *row))
     }
 

@@ -136,6 +136,19 @@ impl Spaces {
         }
     }
 
+    /// The spaces whose images are live, in the order of their keys.
+    pub fn live(&self) -> Vec<SpaceKey> {
+        self.table.lock().live()
+    }
+
+    /// The image of a space if it is live. It does not count as used.
+    pub fn peek(&self, space: &SpaceKey) -> Option<SharedImage> {
+        match self.table.lock().find(space) {
+            Some(Entry::Live(live)) => Some(live.image.clone()),
+            _ => None,
+        }
+    }
+
     /// What the images take up now.
     pub fn usage(&self) -> Usage {
         self.table.lock().usage()

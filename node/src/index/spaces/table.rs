@@ -138,6 +138,12 @@ impl Table {
         cancelled
     }
 
+    pub(super) fn live(&self) -> Vec<SpaceKey> {
+        let mut live: Vec<SpaceKey> = self.by_use.values().cloned().collect();
+        live.sort();
+        live
+    }
+
     pub(super) fn budget(&self) -> usize {
         self.budget
     }

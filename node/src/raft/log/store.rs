@@ -144,6 +144,22 @@ impl GroupLog {
         *self.0.committed.lock()
     }
 
+    /// Reads the part of `range` that exists, which must begin with its first entry.
+    pub(crate) async fn entries(
+        &self,
+        range: Range<u64>,
+        bytes_max: usize,
+    ) -> Result<Vec<RaftEntry>, LogError> {
+        let first = range.start;
+        let entries = self.read(range, bytes_max).await?;
+        match entries.first() {
+            Some(entry) if entry.log_id.index != first => {
+                Err(LogError::Corrupt(format!("group {}: entry {first} is not in the log", self.0.group)))
+            }
+            _ => Ok(entries),
+        }
+    }
+
     /// Reads the part of `range` that exists: at least one entry, then up to `bytes_max` from disk.
     async fn read(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<RaftEntry>, LogError> {
         for _attempt in 0..READ_ATTEMPTS_MAX {

@@ -245,7 +245,7 @@ impl Node for Service {
                 assert!(command.idempotency.is_some(), "every write can be repeated");
             }
             Command::Meta(_) => assert_eq!(request.group, 0),
-            Command::Sweep { .. } => panic!("routers never sweep"),
+            Command::Sweep { .. } | Command::HashPoint => panic!("routers never sweep"),
         }
         let (outcome, seen) = self.cluster.apply(u16::try_from(request.group).unwrap(), &command);
         match self.node.fault() {
@@ -358,13 +358,31 @@ impl Node for Service {
         }))
     }
 
-    async fn state_hash(&self, request: Request<v1::StateHashRequest>) -> Answer<v1::StateHashResponse> {
+    async fn hash_point(&self, request: Request<v1::HashPointRequest>) -> Answer<v1::HashPointResponse> {
         if self.node.fault() == Fault::Dead {
             return Err(Status::unavailable("connection reset"));
         }
         let group = u16::try_from(request.into_inner().group).unwrap();
         let mut groups = self.cluster.groups.lock().unwrap();
+        let index = groups.entry(group).or_default().index;
+        Ok(Response::new(v1::HashPointResponse { index }))
+    }
+
+    async fn verify(&self, request: Request<v1::VerifyRequest>) -> Answer<v1::VerifyResponse> {
+        if self.node.fault() == Fault::Dead {
+            return Err(Status::unavailable("connection reset"));
+        }
+        let request = request.into_inner();
+        let group = u16::try_from(request.group).unwrap();
+        let mut groups = self.cluster.groups.lock().unwrap();
         let Group { hash, index, .. } = groups.entry(group).or_default();
-        Ok(Response::new(v1::StateHashResponse { index: *index, hash: hash.0.to_be_bytes().to_vec() }))
+        let equal = v1::Check { state: v1::CheckState::Equal.into(), ..v1::Check::default() };
+        Ok(Response::new(v1::VerifyResponse {
+            hash: (*index == request.point).then(|| hash.0.to_be_bytes().to_vec()),
+            visible: *index,
+            rows: request.rows.then(|| equal.clone()),
+            spaces: (request.spaces() == v1::SpacesExtent::All).then_some(equal),
+            ..v1::VerifyResponse::default()
+        }))
     }
 }

@@ -1,0 +1,77 @@
+//! Which state machines the other nodes run, as they said last. A command that one of them does not
+//! know would stop it: so points are proposed only to those who have shown that they know them.
+
+use crate::raft::{NodeId, NodeReport, RaftNode};
+use futures::future::join_all;
+use holdfast_core::apply::STATE_VERSION;
+use parking_lot::RwLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The first version that knows points.
+const POINTS_SINCE: u32 = 1;
+
+/// What is known of the other nodes. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Versions {
+    raft: Arc<RaftNode>,
+    known: Arc<RwLock<BTreeMap<NodeId, u32>>>,
+}
+
+impl Versions {
+    pub(crate) fn new(raft: Arc<RaftNode>) -> Self {
+        let known = BTreeMap::from([(raft.node_id(), STATE_VERSION)]);
+        Self { raft, known: Arc::new(RwLock::new(known)) }
+    }
+
+    /// Asks nodes what their replicas hold; those that do not answer are missing in the answer.
+    pub(super) async fn ask(&self, nodes: &BTreeSet<NodeId>) -> BTreeMap<NodeId, NodeReport> {
+        let others = nodes.iter().copied().filter(|node| *node != self.raft.node_id());
+        let asked =
+            join_all(others.map(|node| async move { (node, self.raft.ask_report(node).await) })).await;
+        let mut reports = BTreeMap::new();
+        for (node, answer) in asked {
+            match answer {
+                Ok(report) => {
+                    self.known.write().insert(node, report.state_version);
+                    reports.insert(node, report);
+                }
+                Err(error) => tracing::debug!(node, %error, "a node does not tell what its replicas hold"),
+            }
+        }
+        reports
+    }
+
+    /// Whether all of these nodes are known to know points; those of which nothing is known are asked.
+    ///
+    /// # Errors
+    /// Names a node that does not, or of which it is not known.
+    pub(crate) async fn all_know_points(&self, nodes: &BTreeSet<NodeId>) -> Result<(), String> {
+        let unknown: BTreeSet<NodeId> = {
+            let known = self.known.read();
+            nodes.iter().copied().filter(|node| !known.contains_key(node)).collect()
+        };
+        if !unknown.is_empty() {
+            self.ask(&unknown).await;
+        }
+        self.know_points(nodes)
+    }
+
+    /// The same, by what is known already.
+    ///
+    /// # Errors
+    /// As [`Versions::all_know_points`].
+    pub(super) fn know_points(&self, nodes: &BTreeSet<NodeId>) -> Result<(), String> {
+        let known = self.known.read();
+        for node in nodes {
+            match known.get(node) {
+                Some(version) if *version >= POINTS_SINCE => {}
+                Some(version) => {
+                    return Err(format!("node {node} runs state machine {version}, which knows no points"));
+                }
+                None => return Err(format!("node {node} has not told its version since this node started")),
+            }
+        }
+        Ok(())
+    }
+}
