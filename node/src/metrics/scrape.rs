@@ -122,7 +122,7 @@ const SPACES_WORN: Def = Def(
     C,
 );
 
-const ALL: [&Def; 36] = [
+const ALL: [&Def; 34] = [
     &GROUPS,
     &IS_LEADER,
     &TERM,
