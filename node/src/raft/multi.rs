@@ -136,7 +136,6 @@ pub struct RaftNode {
     registry: Arc<Registry>,
     peers: Arc<Peers>,
     transfers: Arc<Transfers>,
-    peers: Arc<Peers>,
     groups: BTreeMap<GroupId, Group>,
 }
 
@@ -196,7 +195,6 @@ impl RaftNode {
             registry,
             peers,
             transfers,
-            peers,
             groups: BTreeMap::new(),
         };
         let mut failure = None;
