@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::tests::{add, boot, entry, log, memories, open, space};
-use super::{BuildError, BuildLimits, Damage, Progress, RebuildError, ShardState, Source, point};
+use super::{BuildError, BuildLimits, Damage, Progress, Reason, RebuildError, ShardState, Source, point};
 use crate::raft::{Applier, CommittedEntry};
 use crate::snapshot::SnapshotFile;
 use bytes::Bytes;
 use holdfast_core::codec::Stored;
-use holdfast_core::command::Command;
+use holdfast_core::command::{Command, SpaceCommand, Write};
 use holdfast_core::keys::{self, Family};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,6 +171,41 @@ fn a_source_that_comes_to_something_else_changes_nothing() {
     assert_eq!(left.iter().filter(|name| name.to_string_lossy().starts_with("sled-")).count(), 1, "{left:?}");
     state.apply(vec![entry(7, vec![add("x")])]).unwrap();
     assert!(scrub(&state).unwrap().is_sound());
+}
+
+/// The group stops, since nothing can be applied to such rows; the next start makes the state anew.
+#[test]
+fn a_row_that_cannot_be_read_costs_the_state_at_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let break_it = |state: &ShardState| {
+        let (key, _) = state.db().scan_prefix(memory_rows()).next().unwrap().unwrap();
+        state.db().insert(&key, &[99_u8, 1, 2]).unwrap();
+        let id = String::from_utf8(key[memory_rows().len()..].to_vec()).unwrap();
+        let write = Write::Delete { id, if_version: None };
+        let delete = SpaceCommand { space: space(), idempotency: None, write };
+        Command::Space(Box::new(delete)).encode().unwrap().into()
+    };
+    for rebuilt in 1..=2 {
+        let state = open(dir.path(), &boot(1));
+        state.apply(log()).unwrap();
+        let delete = break_it(&state);
+        assert!(state.apply(vec![entry(7, vec![delete])]).is_err());
+        let suspicion = state.quarantine().suspicion().unwrap();
+        assert_eq!((suspicion.reason, state.quarantine().holds()), (Reason::Unreadable, true));
+        drop(state);
+        let state = open(dir.path(), &boot(1));
+        assert_eq!(state.visible(), None, "to be rebuilt from the log");
+        assert_eq!((state.quarantine().holds(), state.quarantine().rebuilds_since(0)), (false, rebuilt));
+        state.close().unwrap();
+    }
+    // A third time within a day would only hide what breaks it.
+    let state = open(dir.path(), &boot(1));
+    state.apply(log()).unwrap();
+    let delete = break_it(&state);
+    assert!(state.apply(vec![entry(7, vec![delete])]).is_err());
+    drop(state);
+    let state = open(dir.path(), &boot(1));
+    assert_eq!((state.visible(), state.quarantine().holds()), (Some(6), true));
 }
 
 #[test]
