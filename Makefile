@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 BIN := target/debug/holdfast
 
-.PHONY: help setup build run demo test test-deploy lint fmt bench bench-cluster docs
+.PHONY: help setup build run demo test test-deploy sim lint fmt bench bench-cluster docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1|/' | column -t -s '|'
@@ -40,6 +40,9 @@ test: setup lint ## Run every test
 test-deploy: setup build ## Run the long tests of the deployment: build the image and run it, build the guide
 	scripts/test-image.sh
 	scripts/docs.sh
+
+sim: setup ## Simulate clusters that break: SEEDS=n many, or one SEED=n with its trace
+	SEEDS="$(SEEDS)" SEED="$(SEED)" FROM="$(FROM)" SABOTAGE="$(SABOTAGE)" scripts/sim.sh
 
 bench: setup ## Build for release, measure the parts, and put a cluster on loopback under load
 	$(CARGO) bench --locked --package holdfast-bench --bench micro

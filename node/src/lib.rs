@@ -17,6 +17,8 @@ pub mod process;
 pub mod raft;
 mod service;
 pub mod shard;
+#[cfg(test)]
+mod sim;
 pub mod snapshot;
 mod sweeper;
 

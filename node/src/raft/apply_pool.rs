@@ -42,6 +42,12 @@ impl ApplyPool {
         Ok(ApplyPool { jobs: Some(jobs) })
     }
 
+    /// No threads.
+    #[cfg(test)]
+    pub(crate) fn here() -> Self {
+        ApplyPool { jobs: None }
+    }
+
     /// Half of the cores, at least one.
     pub(crate) fn default_threads() -> usize {
         std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))

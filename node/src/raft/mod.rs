@@ -49,3 +49,14 @@ pub use types::{
     AppliedState, Applier, CommittedBody, CommittedEntry, ENTRY_PAYLOAD_FORMAT, EntryPayload, GroupId,
     LogPosition, NodeId, Outcomes,
 };
+
+/// What the simulation stands on in place of a machine.
+#[cfg(test)]
+pub(crate) mod sim {
+    pub(crate) use super::apply_pool::ApplyPool;
+    pub(crate) use super::error::LogError;
+    pub(crate) use super::log::sim::{Change, Done, decode_entries, key};
+    pub(crate) use super::log::{LogDevice, LogStats};
+    pub(crate) use super::platform::{Connect, Platform};
+    pub(crate) use super::types::RaftEntry;
+}

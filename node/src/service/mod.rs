@@ -4,11 +4,11 @@
 //! that a router's mistake cannot cross the wall between two tenants.
 
 mod facts;
-mod gate;
+pub(crate) mod gate;
 mod meta;
 mod reads;
 mod recall;
-mod refusals;
+pub(crate) mod refusals;
 mod verify;
 mod write;
 
@@ -167,13 +167,13 @@ fn known_access(access: Option<v1::Access>) -> Result<Access, Refused> {
     Ok(Access::try_from(access)?)
 }
 
-fn deadline(ms: u32) -> Instant {
+pub(crate) fn deadline(ms: u32) -> Instant {
     Instant::now() + Duration::from_millis(u64::from(ms)).min(DEADLINE_MAX)
 }
 
 /// The life of the shards that tokens name: another cluster's tokens fit none of this one's. There
 /// are no restores and no slot moves yet, which start another life of one shard.
-fn incarnation(cluster_id: &str) -> u32 {
+pub(crate) fn incarnation(cluster_id: &str) -> u32 {
     let [a, b, c, d, ..] = xxh3_64(cluster_id.as_bytes()).to_be_bytes();
     u32::from_be_bytes([a, b, c, d])
 }

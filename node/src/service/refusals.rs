@@ -13,16 +13,16 @@ fn refused(code: ErrorCode, detail: impl Into<String>, route: Route) -> Refused 
     Refused { error: Error::new(code, detail), route, leader: None, retry_after_ms }
 }
 
-pub(super) fn no_such_group(group: GroupId) -> Refused {
+pub(crate) fn no_such_group(group: GroupId) -> Refused {
     refused(ErrorCode::Unavailable, format!("this node has no replica of group {group}"), Route::Behind)
 }
 
-pub(super) fn not_leader(leader: Option<NodeId>) -> Refused {
+pub(crate) fn not_leader(leader: Option<NodeId>) -> Refused {
     let detail = "another node leads this shard, or none does yet; ask again";
     Refused { leader, ..refused(ErrorCode::Unavailable, detail, Route::NotLeader) }
 }
 
-pub(super) fn unavailable(detail: impl Display) -> Refused {
+pub(crate) fn unavailable(detail: impl Display) -> Refused {
     refused(
         ErrorCode::Unavailable,
         format!("the shard cannot answer now ({detail}); ask again"),
@@ -30,36 +30,36 @@ pub(super) fn unavailable(detail: impl Display) -> Refused {
     )
 }
 
-pub(super) fn behind(detail: &str) -> Refused {
+pub(crate) fn behind(detail: &str) -> Refused {
     refused(ErrorCode::Unavailable, detail, Route::Behind)
 }
 
-pub(super) fn no_points(why: &str) -> Refused {
+pub(crate) fn no_points(why: &str) -> Refused {
     let detail = format!("the replicas cannot be compared now: {why}; ask again when all nodes answer");
     refused(ErrorCode::Unavailable, detail, Route::None)
 }
 
-pub(super) fn in_quarantine() -> Refused {
+pub(crate) fn in_quarantine() -> Refused {
     behind("this replica is in quarantine, because its rows are not to be believed; ask another one")
 }
 
-pub(super) fn overloaded(detail: &str) -> Refused {
+pub(crate) fn overloaded(detail: &str) -> Refused {
     refused(ErrorCode::Overloaded, format!("{detail}; slow down and ask again"), Route::Retry)
 }
 
-pub(super) fn too_late(doing: &str) -> Refused {
+pub(crate) fn too_late(doing: &str) -> Refused {
     refused(ErrorCode::DeadlineExceeded, format!("the deadline passed while {doing}"), Route::None)
 }
 
-pub(super) fn corrupted(error: &dyn Display) -> Refused {
+pub(crate) fn corrupted(error: &dyn Display) -> Refused {
     refused(ErrorCode::Corrupted, format!("stored data cannot be read: {error}"), Route::Behind)
 }
 
-pub(super) fn internal(error: &dyn Display) -> Refused {
+pub(crate) fn internal(error: &dyn Display) -> Refused {
     refused(ErrorCode::Internal, format!("a defect stopped this call: {error}"), Route::None)
 }
 
-pub(super) fn of_proposal(error: &ProposeError) -> Refused {
+pub(crate) fn of_proposal(error: &ProposeError) -> Refused {
     match error {
         ProposeError::NotLeader { leader } => not_leader(*leader),
         ProposeError::Overloaded => overloaded("too many writes wait for this shard"),
@@ -77,7 +77,7 @@ pub(super) fn of_proposal(error: &ProposeError) -> Refused {
     }
 }
 
-pub(super) fn of_read(error: &ReadError) -> Refused {
+pub(crate) fn of_read(error: &ReadError) -> Refused {
     match error {
         ReadError::NotLeader { leader } => not_leader(*leader),
         ReadError::Overloaded => overloaded("too many reads wait for this shard"),
@@ -86,7 +86,7 @@ pub(super) fn of_read(error: &ReadError) -> Refused {
     }
 }
 
-pub(super) fn of_session_read(refused: &ReadRefused) -> Refused {
+pub(crate) fn of_session_read(refused: &ReadRefused) -> Refused {
     match refused {
         ReadRefused::NotLeader { leader } => not_leader(*leader),
         other => unavailable(other),

@@ -1,4 +1,5 @@
 use super::*;
+use holdfast_testkit::invariants::{EqualStates, Held, LogTime};
 use proptest::prelude::*;
 
 fn write() -> impl Strategy<Value = Write> {
@@ -25,13 +26,33 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
+/// What must hold of replicas of one log.
+#[derive(Default)]
+struct Observed {
+    states: EqualStates,
+    time: LogTime,
+}
+
+impl Observed {
+    fn look_at(&mut self, number: u64, replica: &Replica) -> Held {
+        let time_us = last_applied_us(&replica.state).unwrap().unwrap_or(i64::MIN);
+        self.time.after(0, replica.log_index, time_us)?;
+        self.states.state(number, 0, replica.log_index, replica.hash.0)
+    }
+}
+
 proptest! {
     /// Whatever the history: one log gives one state, however it is cut into batches; the
     /// running hash is the hash of the rows; rows that belong together exist together.
     #[test]
     fn one_log_one_state(commands in proptest::collection::vec(command(), 1..60), cut in 1usize..7) {
         let mut one = Replica::new();
-        let outcomes: Vec<_> = commands.iter().map(|command| one.run(command)).collect();
+        let mut observed = Observed::default();
+        let mut outcomes = Vec::new();
+        for command in &commands {
+            outcomes.push(one.run(command));
+            prop_assert_eq!(observed.look_at(1, &one), Ok(()));
+        }
 
         let mut two = Replica::new();
         let mut outcomes_two = Vec::new();
@@ -46,6 +67,7 @@ proptest! {
             let changes = overlay.into_changes().unwrap();
             two.hash.follow(&changes);
             two.state.commit(changes);
+            prop_assert_eq!(observed.look_at(2, &two), Ok(()));
         }
         prop_assert_eq!(outcomes, outcomes_two);
         prop_assert_eq!(&one.state, &two.state);

@@ -363,16 +363,17 @@ fn claim(raw: &RawEngine, options: &LogOptions) -> Result<(), LogError> {
             return Err(LogError::WrongOwner { found: String::from_utf8_lossy(found).into(), wanted });
         }
     }
-    if inside.is_none() {
-        if beside.is_some() {
-            return Err(LogError::Corrupt(format!("{} has lost its beginning", options.dir.display())));
-        }
-        let mut batch = LogBatch::default();
-        batch
-            .put(NODE_REGION, key::OWNER.to_vec(), wanted.clone().into_bytes())
-            .and_then(|()| raw.write(&mut batch, true))
-            .map_err(|error| LogError::Io(error.to_string()))?;
+    if inside.is_none() && beside.is_some() {
+        return Err(LogError::Corrupt(format!("{} has lost its beginning", options.dir.display())));
     }
+    // Also where it is known already: a killed process may have left entries and votes that were
+    // written and never synced. The groups take all that they find here for durable, and a power cut
+    // would still take it. The sync of this write keeps it. (The engine's own `sync` does nothing.)
+    let mut batch = LogBatch::default();
+    batch
+        .put(NODE_REGION, key::OWNER.to_vec(), wanted.clone().into_bytes())
+        .and_then(|()| raw.write(&mut batch, true))
+        .map_err(|error| LogError::Io(error.to_string()))?;
     if beside.is_none() {
         write_durably(&file, wanted.as_bytes()).map_err(describe)?;
     }

@@ -108,6 +108,19 @@ async fn a_failed_sync_poisons_the_log() {
 }
 
 #[tokio::test]
+async fn what_a_killed_process_left_is_synced_before_it_is_trusted() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LogEngine::open(&options(dir.path())).unwrap();
+    submit(&engine, 1, append(0..5)).await.0.unwrap();
+    let unsynced = submit(&engine, 1, Change::Committed(vec![7])).await;
+    assert!(unsynced.0.is_ok());
+    engine.close().await.unwrap();
+    let engine = LogEngine::open(&options(dir.path())).unwrap();
+    assert!(engine.probe().syncs() >= 1, "nothing was written yet, and what was found is on disk");
+    assert_eq!(engine.read(1, 0, 5, usize::MAX).await.unwrap().len(), 5);
+}
+
+#[tokio::test]
 async fn a_hole_never_reaches_the_engine() {
     let dir = TempDir::new().unwrap();
     let engine = LogEngine::open(&options(dir.path())).unwrap();

@@ -16,6 +16,14 @@ pub use engine::{LogFiles, LogStats};
 pub(crate) use store::{APPEND_ENTRIES_MAX, GroupLog};
 pub use times::{TIME_BOUNDS_US, TimeCounts};
 
+/// What another device than the engine needs.
+#[cfg(test)]
+pub(crate) mod sim {
+    pub(crate) use super::engine::key;
+    pub(crate) use super::reader::decode as decode_entries;
+    pub(crate) use super::writer::{Change, Done};
+}
+
 #[cfg(test)]
 mod engine_tests;
 #[cfg(test)]

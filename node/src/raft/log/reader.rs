@@ -49,7 +49,7 @@ fn entries(raw: &RawEngine, read: &Read) -> Result<Vec<RaftEntry>, LogError> {
 }
 
 /// Decodes consecutive records and checks that they are the ones asked for.
-fn decode(group: GroupId, first: u64, records: &[BytesValue]) -> Result<Vec<RaftEntry>, LogError> {
+pub(crate) fn decode(group: GroupId, first: u64, records: &[BytesValue]) -> Result<Vec<RaftEntry>, LogError> {
     let mut entries = Vec::with_capacity(records.len());
     for (index, record) in (first..).zip(records) {
         let entry = record::decode::<Record>(&record.value)?.into_entry()?;
