@@ -100,7 +100,10 @@ fn one<S: State>(
     let made = if item.id_chosen { None } else { made_id(id) };
     let kept = made.map_or(IdempotencyId::Requested, IdempotencyId::Made);
     let (outcome, kept) = answer(id, version, ItemStatus::Created, kept);
-    Ok((with_links(context, space, outcome)?, kept))
+    // A plain memory has no links; its row is not read again for them.
+    let linked = !item.statements.is_empty() || !item.conflicts.is_empty();
+    let outcome = if linked { with_links(context, space, outcome)? } else { outcome };
+    Ok((outcome, kept))
 }
 
 /// Counts what only repeats a memory: the same text, or the same statement in other words. Words that
