@@ -25,7 +25,7 @@ enum Command {
     Node(process::node::NodeArgs),
     /// Run one router of a cluster
     Router(process::router::RouterArgs),
-    /// Found a cluster, verify it, drain a node or router, make keys
+    /// Found a cluster, verify it, drain a node or router, make keys and certificates
     #[command(subcommand)]
     Ctl(ctl::CtlCommand),
     /// Import memories from a JSON Lines or LoCoMo file

@@ -1,4 +1,4 @@
-//! Which crate may use which: core <- proto, models <- node, router <- bench <- cli.
+//! Which crate may use which: core <- proto, transport, models <- node, router <- bench <- cli.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -10,19 +10,28 @@ fn crates_depend_downwards_only() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("holdfast-core", &[] as &[&str]),
         ("holdfast-proto", &["holdfast-core"]),
+        ("holdfast-transport", &[]),
         ("holdfast-models", &["holdfast-core"]),
         ("holdfast-testkit", &[]),
-        ("holdfast-node", &["holdfast-core", "holdfast-proto", "holdfast-models"]),
-        ("holdfast-router", &["holdfast-core", "holdfast-proto", "holdfast-models"]),
+        ("holdfast-node", &["holdfast-core", "holdfast-proto", "holdfast-transport", "holdfast-models"]),
+        ("holdfast-router", &["holdfast-core", "holdfast-proto", "holdfast-transport", "holdfast-models"]),
         (
             "holdfast-bench",
-            &["holdfast-core", "holdfast-proto", "holdfast-models", "holdfast-node", "holdfast-router"],
+            &[
+                "holdfast-core",
+                "holdfast-proto",
+                "holdfast-transport",
+                "holdfast-models",
+                "holdfast-node",
+                "holdfast-router",
+            ],
         ),
         (
             "holdfast",
             &[
                 "holdfast-core",
                 "holdfast-proto",
+                "holdfast-transport",
                 "holdfast-models",
                 "holdfast-node",
                 "holdfast-router",

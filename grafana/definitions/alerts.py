@@ -265,11 +265,33 @@ SERVICE = (
     ),
 )
 
+TLS = (
+    Alert(
+        "HoldfastCertificateExpires",
+        WARNING,
+        "1h",
+        f"holdfast_tls_certificate_expiry_timestamp_seconds - time() < {limits.CERTIFICATE_SECONDS_MIN}",
+        f"A certificate of {{{{ $labels.instance }}}} of {PLACE} expires soon",
+        "The certificate ({{ $labels.certificate }}) of {{ $labels.instance }} expires in {{ $value | humanizeDuration "
+        "}}. After that it can open no new connection to the other processes, and they none to it.",
+    ),
+    Alert(
+        "HoldfastTlsFilesRefused",
+        WARNING,
+        "15m",
+        "holdfast_tls_files_refused > 0",
+        f"{{{{ $labels.instance }}}} of {PLACE} refuses its TLS files",
+        "For a quarter of an hour {{ $labels.instance }} has gone on with earlier TLS files, because those on disk cannot "
+        "be used. It would not start with them.",
+    ),
+)
+
 GROUPS = {
     "holdfast-availability": AVAILABILITY,
     "holdfast-replication": REPLICATION,
     "holdfast-disks": DISKS,
     "holdfast-service": SERVICE,
+    "holdfast-tls": TLS,
 }
 
 

@@ -18,6 +18,9 @@ EVICTIONS_PER_RECALL = 0.2
 # Part of a volume that is free.
 DISK_FREE_RATIO = 0.1
 
+# Time before a certificate expires in which somebody should look, in seconds.
+CERTIFICATE_SECONDS_MIN = 7 * 86400
+
 # A snapshot file is due when the log since the last one exceeds the file and this many bytes;
 # it is late when it exceeds them several times.
 SNAPSHOT_BYTES_MIN = 64 * 1024 * 1024

@@ -1,6 +1,6 @@
 """The overview: is the cluster well, what is asked of it, and which part suffers."""
 
-from . import integrity, limits, snapshots, variables
+from . import integrity, limits, snapshots, tls, variables
 from .panels import Dashboard, Panel, Query, Row, mean, quantile
 
 CLIENT = f'<router>, route=~"{limits.CLIENT_ROUTES}"'
@@ -406,7 +406,7 @@ DASHBOARD = Dashboard(
     title="Holdfast / Overview",
     description="Is the cluster well, what is asked of it, and which part suffers. Every panel says what it shows and "
     "what to do when it looks bad.",
-    rows=(HEALTH, CLIENTS, RAFT, LOG, snapshots.ROW, integrity.ROW, APPLY, MEMORIES),
+    rows=(HEALTH, CLIENTS, RAFT, LOG, snapshots.ROW, integrity.ROW, APPLY, MEMORIES, tls.ROW),
     variables=(
         variables.datasource(),
         variables.namespace(),

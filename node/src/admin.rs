@@ -34,6 +34,8 @@ pub struct Probes(Arc<Inner>);
 struct Inner {
     phase: RwLock<Phase>,
     draining: AtomicBool,
+    /// What the process measures beside the node.
+    of_process: Option<Registry>,
 }
 
 #[derive(Clone, Default)]
@@ -87,6 +89,11 @@ struct Failed {
 }
 
 impl Probes {
+    /// Probes that show these metrics of the process beside those of the node.
+    pub fn new(of_process: Option<Registry>) -> Self {
+        Self(Arc::new(Inner { of_process, ..Inner::default() }))
+    }
+
     /// The node waits for the founding of its cluster.
     pub fn waiting(&self) {
         *self.0.phase.write() = Phase::Waiting;
@@ -217,10 +224,11 @@ async fn drain(State(probes): State<Probes>, ConnectInfo(peer): ConnectInfo<Sock
 
 async fn metrics(State(probes): State<Probes>) -> Response {
     let phase = probes.0.phase.read().clone();
-    let families = match &phase {
+    let mut families = match &phase {
         Phase::Running { registry, .. } => registry.gather(),
         Phase::Opening | Phase::Waiting => Vec::new(),
     };
+    families.extend(probes.0.of_process.iter().flat_map(Registry::gather));
     let encoder = TextEncoder::new();
     let mut text = Vec::new();
     match encoder.encode(&families, &mut text) {

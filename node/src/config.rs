@@ -3,6 +3,7 @@
 use crate::integrity::IntegritySettings;
 use crate::raft::{LogFiles, NodeId};
 use crate::snapshot::SnapshotSettings;
+use holdfast_transport::Security;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub struct NodeConfig {
     pub heartbeat: Duration,
     /// Threads that search; 0 for one a core.
     pub search_threads: usize,
+    /// How it talks to the other nodes, and who may call it.
+    pub security: Security,
     /// When snapshot files are written.
     pub snapshots: SnapshotSettings,
     /// When log files are removed.
@@ -39,7 +42,8 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// The defaults: 128 MiB of page cache, 512 MiB of images, a heartbeat of 250 ms.
+    /// The defaults: 128 MiB of page cache, 512 MiB of images, a heartbeat of 250 ms; without
+    /// TLS, which is to be set.
     pub fn new(
         node_id: NodeId,
         cluster_id: &str,
@@ -58,6 +62,7 @@ impl NodeConfig {
             spaces_bytes: 512 << 20,
             heartbeat: Duration::from_millis(250),
             search_threads: 0,
+            security: Security::plain(),
             snapshots: SnapshotSettings::default(),
             log_files: LogFiles::default(),
             integrity: IntegritySettings::default(),

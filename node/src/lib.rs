@@ -7,6 +7,7 @@ pub mod admin;
 mod config;
 pub mod durable;
 pub mod founding;
+mod guard;
 mod health;
 mod identity;
 pub mod index;

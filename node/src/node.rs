@@ -2,6 +2,7 @@
 
 use crate::config::NodeConfig;
 use crate::founding::{Founder, FoundingService};
+use crate::guard::Guard;
 use crate::health::Health;
 use crate::identity::{Identity, RAFT, claim, has_data};
 use crate::index::Spaces;
@@ -17,6 +18,7 @@ use crate::snapshot;
 use crate::sweeper;
 use holdfast_core::space::SHARDS_MAX;
 use holdfast_proto::{MESSAGE_BYTES_MAX, v1};
+use holdfast_transport::Security;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -25,7 +27,6 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::server::TcpIncoming;
 
 /// How long open connections may take to end at a stop.
 const SERVER_STOP_MAX: Duration = Duration::from_secs(3);
@@ -151,6 +152,7 @@ impl Node {
             RaftNodeConfig::new(config.node_id, config.cluster_id.clone(), config.dir.join(RAFT));
         raft_config.heartbeat = config.heartbeat;
         raft_config.log_files = config.log_files;
+        raft_config.security = config.security.clone();
         let uris = config.members.iter().map(|(id, address)| (*id, format!("http://{address}")));
         let clock: Arc<dyn Clock> = Arc::new(GuardedClock::system());
         let addresses = Arc::new(StaticAddresses::new(uris));
@@ -186,7 +188,7 @@ impl Node {
             Arc::clone(&metrics),
             &integrity,
         );
-        let server = serve(&raft, service, founding, listener, stop.clone());
+        let server = serve(&raft, service, founding, &config.security, listener, stop.clone());
         let sweeper =
             tokio::spawn(sweeper::run(replicas.clone(), clock, metrics.sweeps.clone(), stop.clone()));
         let written = metrics.snapshots.clone();
@@ -333,6 +335,7 @@ fn serve(
     raft: &RaftNode,
     service: NodeService,
     founding: Option<FoundingService>,
+    security: &Security,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> JoinHandle<Result<(), tonic::transport::Error>> {
@@ -342,12 +345,11 @@ fn serve(
     let raft = raft.service().into_server();
     let founding = founding.map(FoundingService::into_server);
     let server = tonic::transport::Server::builder()
+        .layer(Guard::new(security))
         .add_service(node)
         .add_service(raft)
         .add_optional_service(founding);
-    // The builder's own option does not reach connections that are accepted elsewhere. Without it
-    // an answer waits up to 40 ms for the acknowledgement of the one before.
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = security.incoming(listener);
     // Peers and routers keep their connections open. A stop tells them to go away, so that they
     // turn to other nodes instead of being refused by this one again and again.
     let until = async move { stop.cancelled().await };

@@ -3,9 +3,10 @@
 
 use crate::admin::Probes;
 use crate::config::NodeConfig;
-use crate::founding::{FoundingService, Plan, PlanMember, Volume, VolumeError, wait_for_plan};
+use crate::founding::{FoundingService, Moves, Plan, PlanMember, Volume, VolumeError, wait_for_plan};
 use crate::node::{Node, StartError};
 use crate::raft::NodeId;
+use holdfast_transport::{HostPort, Security};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,9 +38,34 @@ pub enum ProcessError {
     /// The listener failed.
     #[error("the listener failed: {0}")]
     Listener(#[from] io::Error),
+    /// The volume belongs to a node that the cluster reaches elsewhere.
+    #[error(transparent)]
+    Elsewhere(Box<Elsewhere>),
     /// The plan of the volume is not for it.
     #[error("the plan in {0} names other volumes")]
     Foreign(String),
+}
+
+/// A folder that belongs to a node which the cluster reaches at another address than this process has.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{path} holds the data of node {node} of cluster {cluster}, which the others reach at {known}, but \
+     node.advertise is {advertise}. Is it the folder of another node? Then correct node.data. Has node {node} \
+     moved? Then tell every process of the cluster with cluster.moved = [\"{planned}={advertise}\"]"
+)]
+pub struct Elsewhere {
+    /// The folder.
+    pub path: String,
+    /// Whose it is.
+    pub node: NodeId,
+    /// Of which cluster.
+    pub cluster: String,
+    /// Where the cluster reaches that node.
+    pub known: String,
+    /// Where its plan says it is.
+    pub planned: String,
+    /// Where this process says it is.
+    pub advertise: String,
 }
 
 /// A node process.
@@ -48,6 +74,10 @@ pub struct Process<'a> {
     pub data: &'a Path,
     /// How the others reach it, as `host:port`.
     pub advertise: &'a str,
+    /// Nodes that are elsewhere since the cluster was founded.
+    pub moves: &'a Moves,
+    /// How it talks to the others, and who may call it.
+    pub security: &'a Security,
     /// What the probes answer.
     pub probes: &'a Probes,
     /// Ends it.
@@ -75,7 +105,7 @@ impl Process<'_> {
                 self.probes.waiting();
                 tell(Event::Waiting);
                 let (waiting, running) = twice(listener)?;
-                match wait_for_plan(waiting, service.clone(), self.stop.cancelled()).await? {
+                match wait_for_plan(waiting, service.clone(), self.security, self.stop.cancelled()).await? {
                     Some(plan) => (plan, running),
                     None => return Ok(()),
                 }
@@ -85,7 +115,7 @@ impl Process<'_> {
         let Some(this) = plan.member(&volume.instance()) else {
             return Err(ProcessError::Foreign(volume.dir().display().to_string()));
         };
-        let mut config = self.config(&volume, &plan, this);
+        let mut config = self.config(&volume, &plan, this)?;
         tune(&mut config);
         let starting = Node::start_founded(config, listener, Some(service.clone()));
         let node = tokio::select! {
@@ -113,24 +143,39 @@ impl Process<'_> {
         Ok(())
     }
 
-    fn config(&self, volume: &Volume, plan: &Plan, this: &PlanMember) -> NodeConfig {
-        if this.address != self.advertise {
-            tracing::warn!(
-                known = this.address,
-                advertise = self.advertise,
-                "the cluster reaches this node at another address than node.advertise says"
-            );
+    /// How the node runs; or why this is not the process to run it.
+    fn config(&self, volume: &Volume, plan: &Plan, this: &PlanMember) -> Result<NodeConfig, ProcessError> {
+        let known = self.moves.of(&this.address);
+        if !is_one_place(known, self.advertise) {
+            return Err(ProcessError::Elsewhere(Box::new(Elsewhere {
+                path: volume.dir().display().to_string(),
+                node: this.id,
+                cluster: plan.cluster_id.clone(),
+                known: known.to_owned(),
+                planned: this.address.clone(),
+                advertise: self.advertise.to_owned(),
+            })));
         }
-        let mut config =
-            NodeConfig::new(this.id, &plan.cluster_id, volume.dir(), plan.addresses(), plan.shards);
+        let members = plan.addresses().into_iter();
+        let members = members.map(|(id, address)| (id, self.moves.of(&address).to_owned())).collect();
+        let mut config = NodeConfig::new(this.id, &plan.cluster_id, volume.dir(), members, plan.shards);
         config.founding = !volume.has_started();
-        config
+        config.security = self.security.clone();
+        Ok(config)
     }
 
     async fn until_ready(&self) {
         while !self.probes.is_ready() {
             tokio::time::sleep(READY_PAUSE).await;
         }
+    }
+}
+
+/// Whether two spellings lead to one place.
+fn is_one_place(one: &str, other: &str) -> bool {
+    match (one.parse::<HostPort>(), other.parse::<HostPort>()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
     }
 }
 

@@ -43,7 +43,7 @@ pub enum RouterError {
     },
     /// The address of a node is no `host:port`.
     #[error("the address of a node cannot be used: {0}")]
-    Node(#[from] tonic::transport::Error),
+    Node(#[from] holdfast_transport::DialError),
     /// Two metrics have one name.
     #[error("metrics: {0}")]
     Metrics(#[from] prometheus::Error),
@@ -86,8 +86,10 @@ impl Router {
         let metrics = Arc::new(Metrics::new()?);
         let work = Arc::new(WorkPool::new(config.work_threads, config.work_queue_max));
         let embedding = embedder.map(|embedder| Embedding::new(embedder, work.clone(), metrics.clone()));
+        let (security, attempt) = (config.security.clone(), config.attempt_timeout);
+        let nodes = Nodes::new(&config.nodes, &config.seeds, security, attempt, metrics.clone())?;
         let shared = Arc::new(Shared {
-            nodes: Nodes::new(&config.nodes, &config.seeds, config.attempt_timeout, metrics.clone())?,
+            nodes,
             drain: Drain::new(config.drain_delay),
             keys: KeyCache::new(),
             work,

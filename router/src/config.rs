@@ -2,6 +2,7 @@
 
 use crate::registries::Registries;
 use futures::future::BoxFuture;
+use holdfast_transport::Security;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub struct RouterConfig {
     /// Addresses of nodes whose ids are not known, as `host:port`. They are asked while no node is
     /// known that answers.
     pub seeds: Vec<String>,
+    /// How the nodes are talked to. Default: without TLS.
+    pub security: Security,
     /// Control over the nodes of the same process, for development.
     pub dev: Option<Arc<dyn NodeControl>>,
     /// Further metrics to show under `/metrics`, such as those of nodes in the same process.
@@ -66,6 +69,7 @@ impl RouterConfig {
             admin,
             nodes,
             seeds: Vec::new(),
+            security: Security::plain(),
             dev: None,
             registries: Registries::default(),
             read_timeout: Duration::from_secs(5),

@@ -34,9 +34,14 @@ def _rendered(values: str) -> list[Manifest]:
         return parse(chart.render(json.loads(values), name=RELEASE, namespace=NAMESPACE))
 
 
+def decided(values: Manifest | None) -> Manifest:
+    """The values with what has no default: without TLS, unless they say what else."""
+    return {"tls": {"mode": "off"}, **(values or {})}
+
+
 def render(values: Manifest | None = None) -> "Objects":
     """Renders without a cluster: `lookup` finds nothing. The result is the caller's own."""
-    return Objects(copy.deepcopy(_rendered(json.dumps(values or {}, sort_keys=True))))
+    return Objects(copy.deepcopy(_rendered(json.dumps(decided(values), sort_keys=True))))
 
 
 def refusal(values: Manifest) -> str:

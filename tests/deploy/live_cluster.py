@@ -137,10 +137,18 @@ def cluster(binary: Path, folder: Path, nodes: int = 3, routers: int = 2, shards
     config = folder / "holdfast.toml"
     seeds = ", ".join(f'"127.0.0.1:{port}"' for port in listen)
     config.write_text(f"[cluster]\nseeds = [{seeds}]\nshards = {shards}\n", "utf-8")
+    certs = folder / "certs"
+    made = [str(binary), "ctl", "certs", "--out", str(certs), "--config", str(config)]
+    subprocess.run(made, capture_output=True, timeout=START_SECONDS, check=True)
     processes: dict[str, Process] = {}
+
+    def tls(name: str) -> list[str]:
+        files = {"ca": certs / "ca.pem", "cert": certs / f"{name}.pem", "key": certs / f"{name}.key"}
+        return [flag for key, path in files.items() for flag in ("--set", f"tls.{key}={path}")]
 
     def start(name: str, role: str, **settings: str):
         flags = [flag for key, value in settings.items() for flag in ("--set", f"{role}.{key}={value}")]
+        flags += tls(f"node-{settings['advertise'].replace(':', '-')}" if role == "node" else f"{role}-1")
         processes[name] = Process(name, [str(binary), role, "--config", str(config), *flags], folder)
 
     with running(processes):
@@ -153,7 +161,7 @@ def cluster(binary: Path, folder: Path, nodes: int = 3, routers: int = 2, shards
         for at in range(nodes):
             processes[f"node-{at}"].wait_for(r"^waiting for the founding")
         key_file = folder / "key"
-        command = [str(binary), "ctl", "init", "--config", str(config), "--key-file", str(key_file)]
+        command = [str(binary), "ctl", "init", "--config", str(config), "--key-file", str(key_file), *tls("operator-1")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         for at in range(nodes):

@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -82,6 +83,32 @@ def tree_of_host(work: Path, program: Path, models: Path) -> Path:
     return tree
 
 
+def certificates(objects: Objects, tree: Path) -> dict[str, dict[str, str]]:
+    """The Secrets that `tls.mode: secrets` wants, made by the program as an operator would."""
+    config = tomllib.loads(objects.config)
+    if config["tls"]["mode"] == "off":
+        return {}
+    seeds = config["cluster"]["seeds"]
+    out = Path("/tmp/certs")
+    (tree / "tmp").mkdir(exist_ok=True)
+    asked = [word for seed in seeds for word in ("--node", seed)] + ["--router", "1", "--operator", "1"]
+    sh("chroot", str(tree), PROGRAM, "ctl", "certs", "--out", str(out), *asked)
+    made = tree / out.relative_to("/")
+    prefix = objects.nodes["metadata"]["name"].removesuffix("-node") + "-tls"
+    files = {f"node-{number}": f"node-{seed.replace(':', '-')}" for number, seed in enumerate(seeds)}
+    files |= {"router": "router-1", "operator": "operator-1"}
+    secrets = {
+        f"{prefix}-{who}": {
+            "ca.crt": base64.b64encode((made / "ca.pem").read_bytes()).decode(),
+            "tls.crt": base64.b64encode((made / f"{file}.pem").read_bytes()).decode(),
+            "tls.key": base64.b64encode((made / f"{file}.key").read_bytes()).decode(),
+        }
+        for who, file in files.items()
+    }
+    shutil.rmtree(made)
+    return secrets
+
+
 class Cluster:
     """The pods of one rendered release."""
 
@@ -89,9 +116,10 @@ class Cluster:
         self.objects, self.tree, self.work = objects, tree, work
         self.pods: dict[str, Pod] = {}
         self.secrets = {item["metadata"]["name"]: item["data"] for item in objects.of("Secret")}
+        self.secrets |= certificates(objects, tree)
         self.configs = {item["metadata"]["name"]: item["data"] for item in objects.of("ConfigMap")}
         # Kubernetes makes the places where it mounts.
-        for name in ("etc/holdfast", "etc/holdfast-key", "proc", "dev"):
+        for name in ("etc/holdfast", "etc/holdfast-key", "etc/holdfast-tls", "proc", "dev"):
             (tree / name).mkdir(parents=True, exist_ok=True)
         for name in ("etc/hosts", "dev/null", "dev/urandom"):
             if not (tree / name).exists():
@@ -179,10 +207,16 @@ class Pod:
         volume = volumes[name]
         if "configMap" in volume:
             files = {key: text.encode() for key, text in self.cluster.configs[volume["configMap"]["name"]].items()}
+        elif "projected" in volume:
+            files = {}
+            for source in volume["projected"]["sources"]:
+                data = self.cluster.secrets[source["secret"]["name"]]
+                files |= {item["path"]: base64.b64decode(data[item["key"]]) for item in source["secret"]["items"]}
         else:
             data = self.cluster.secrets[volume["secret"]["secretName"]]
             files = {item["path"]: base64.b64decode(data[item["key"]]) for item in volume["secret"]["items"]}
         for file, content in files.items():
+            (folder / file).parent.mkdir(exist_ok=True)
             (folder / file).write_bytes(content)
             os.chown(folder / file, 0, USER)
             (folder / file).chmod(0o440)

@@ -138,6 +138,7 @@ def main() -> int:
     parser.add_argument("--tree", type=Path)
     arguments = parser.parse_args()
     values = ci_values("default-dev")
+    values["tls"] = {"mode": "secrets"}
     # Long enough to be seen.
     values["router"]["drainDelaySeconds"] = 2
     work = arguments.work

@@ -9,7 +9,7 @@ import helm_python as helm
 import pytest
 
 import kubernetes_api
-from chart import CHART, NAMESPACE, RELEASE, Manifest, Objects, ci_values, parse, render
+from chart import CHART, NAMESPACE, RELEASE, Manifest, Objects, ci_values, decided, parse, render
 
 KEY = re.compile(r"hf_[A-Za-z0-9]{1,32}_[0-9a-f]{64}")
 
@@ -21,7 +21,7 @@ def upgrade(values: Manifest, *there: Manifest) -> Objects:
         helm.Config(kube_apiserver=url, kubeconfig_content=kubeconfig(url), namespace=NAMESPACE) as config,
         helm.Chart.load(CHART) as chart,
     ):
-        return Objects(parse(config.render(chart, values, name=RELEASE, namespace=NAMESPACE, is_upgrade=True)))
+        return Objects(parse(config.render(chart, decided(values), name=RELEASE, namespace=NAMESPACE, is_upgrade=True)))
 
 
 def kubeconfig(url: str) -> str:
@@ -41,7 +41,7 @@ def key_of(objects: Objects, field: str = "key") -> str:
 
 def test_a_new_key_is_random_and_well_formed() -> None:
     with helm.Chart.load(CHART) as chart:
-        renderings = [Objects(parse(chart.render({}, name=RELEASE, namespace=NAMESPACE))) for _ in range(3)]
+        renderings = [Objects(parse(chart.render(decided({}), name=RELEASE, namespace=NAMESPACE))) for _ in range(3)]
     keys = {key_of(objects) for objects in renderings}
     for key in keys:
         assert KEY.fullmatch(key), key

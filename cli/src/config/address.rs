@@ -41,6 +41,17 @@ pub(super) fn check_host_port(text: &str) -> Result<(), String> {
     }
 }
 
+/// Checks where a node was and where it is: two addresses with `=` between.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub(super) fn check_moved(text: &str) -> Result<(), String> {
+    let Some((old, new)) = text.split_once('=') else {
+        return Err(format!("{text:?} has no \"=\"; expected old-host:port=new-host:port"));
+    };
+    check_host_port(old).and_then(|()| check_host_port(new))
+}
+
 fn check_name(host: &str) -> Result<(), &'static str> {
     if host.is_empty() {
         return Err("the host is missing");

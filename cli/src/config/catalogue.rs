@@ -60,6 +60,7 @@ pub(super) enum Format {
     Any,
     NotEmpty,
     HostPort,
+    Moved,
     IpPort,
     LogFilter,
 }
@@ -144,6 +145,7 @@ fn kind(schema: &Json) -> Kind {
 fn format(schema: &Json) -> Format {
     match schema["format"].as_str() {
         Some("host-port") => Format::HostPort,
+        Some("moved") => Format::Moved,
         Some("ip-port") => Format::IpPort,
         Some("log-filter") => Format::LogFilter,
         _ if schema["minLength"].as_u64() == Some(1) => Format::NotEmpty,
@@ -169,7 +171,7 @@ mod tests {
     #[test]
     fn sections_and_settings_are_in_the_order_of_the_structs() {
         let names: Vec<_> = SECTIONS.iter().map(|section| section.name.as_str()).collect();
-        assert_eq!(names, ["cluster", "node", "router", "embedder", "log"]);
+        assert_eq!(names, ["cluster", "node", "router", "embedder", "tls", "log"]);
         let keys: Vec<_> = section("node").unwrap().settings.iter().map(|s| s.key.as_str()).collect();
         assert_eq!(&keys[..4], ["data", "listen", "advertise", "admin"]);
         let fields = serde_json::to_value(Config::default()).unwrap();

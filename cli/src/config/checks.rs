@@ -19,10 +19,20 @@ impl Checks<'_> {
     /// Adds a problem of the first of these settings, unless one of their values is not known.
     pub(super) fn fail(&mut self, settings: &[&str], message: impl fmt::Display) {
         if let Some(first) = settings.first()
-            && settings.iter().all(|path| self.problems.knows(path))
+            && self.knows(settings)
         {
             self.problems.add(&layer::place(self.figment, first), message);
         }
+    }
+
+    /// Whether all of these settings have values that are right in themselves.
+    pub(super) fn knows(&self, settings: &[&str]) -> bool {
+        settings.iter().all(|path| self.problems.knows(path))
+    }
+
+    /// The process that the configuration is for.
+    pub(super) fn role(&self) -> Role {
+        self.role
     }
 
     /// Whether the configuration is for such a process.
@@ -38,13 +48,14 @@ pub(super) fn run(config: &Config, role: Role, figment: &Figment, problems: &mut
     config.cluster.check(&mut checks);
     config.node.check(&mut checks);
     config.router.check(&mut checks);
+    config.tls.check(&mut checks);
 }
 
 fn check_required(checks: &mut Checks<'_>) {
     for setting in SECTIONS.iter().flat_map(|section| &section.settings) {
         let is_required = setting.required_by.iter().any(|role| match role.as_str() {
             "node" => checks.is_for(Role::Node),
-            _ => checks.is_for(Role::Router),
+            _ => checks.is_for(Role::Router) || checks.is_for(Role::Operator),
         });
         let value = checks.figment.find_value(&setting.path).ok();
         let is_empty = match value {

@@ -1,6 +1,8 @@
 //! `[cluster]`: what every process of the cluster must agree on.
 
 use super::checks::Checks;
+use holdfast_node::founding::Moves;
+use holdfast_transport::HostPort;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -20,11 +22,21 @@ pub(crate) struct ClusterSection {
     /// ignored.
     #[schemars(range(min = 1, max = 256))]
     pub(crate) shards: u16,
+    /// Nodes that are reached at another address than when the cluster was founded, each as
+    /// `old host:port=new host:port`. The same for every process; `cluster.seeds` and `node.advertise` name
+    /// the new address, and so does the node's certificate.
+    #[schemars(extend("format" = "moved", "x-range" = "`host:port=host:port`"))]
+    pub(crate) moved: Vec<String>,
+}
+
+/// The addresses that are some, each with its spelling.
+pub(super) fn addresses(seeds: &[String]) -> impl Iterator<Item = (&String, HostPort)> {
+    seeds.iter().filter_map(|seed| Some((seed, seed.parse().ok()?)))
 }
 
 impl Default for ClusterSection {
     fn default() -> Self {
-        Self { seeds: Vec::new(), shards: 64 }
+        Self { seeds: Vec::new(), shards: 64, moved: Vec::new() }
     }
 }
 
@@ -38,11 +50,38 @@ impl ClusterSection {
             );
         }
         let mut seen = BTreeSet::new();
-        for seed in &self.seeds {
-            // DNS names differ by more than the case of their letters.
-            if !seen.insert(seed.to_lowercase()) {
-                checks.fail(&["cluster.seeds"], format!("{seed:?} stands twice; list each node once"));
+        for (seed, address) in addresses(&self.seeds) {
+            if !seen.insert(address.clone()) {
+                let other = addresses(&self.seeds).find(|(_, other)| *other == address);
+                let other = other.map(|(other, _)| other).filter(|other| *other != seed);
+                let as_what = other.map(|other| format!(", as {other:?}")).unwrap_or_default();
+                checks
+                    .fail(&["cluster.seeds"], format!("{seed:?} stands twice{as_what}; list each node once"));
             }
         }
+        self.check_moved(&seen, checks);
+    }
+
+    fn check_moved(&self, seeds: &BTreeSet<HostPort>, checks: &mut Checks<'_>) {
+        let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
+        for (old, new) in self.moved.iter().filter_map(|pair| pair.split_once('=')) {
+            let (Ok(from), Ok(to)) = (old.parse::<HostPort>(), new.parse::<HostPort>()) else { continue };
+            let problem = if !seeds.is_empty() && !seeds.contains(&to) {
+                format!("{new:?} is not one of cluster.seeds, which name the nodes where they are now")
+            } else if seeds.contains(&from) {
+                format!("{old:?} has moved and is one of cluster.seeds; name there where it is now")
+            } else if !before.insert(from) || !after.insert(to) {
+                format!("\"{old}={new}\": one node moves to one address, from where it was founded")
+            } else {
+                continue;
+            };
+            checks.fail(&["cluster.moved", "cluster.seeds"], problem);
+        }
+    }
+
+    /// The nodes that are elsewhere since the cluster was founded.
+    pub(crate) fn moves(&self) -> Moves {
+        let pairs = self.moved.iter().filter_map(|pair| pair.split_once('='));
+        Moves::new(pairs.filter_map(|(old, new)| Some((old.parse().ok()?, new.to_owned()))))
     }
 }

@@ -17,6 +17,7 @@ mod reference;
 mod router;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod unknown;
 mod value;
 
@@ -25,6 +26,7 @@ pub(crate) use embedder::EmbedderSection;
 pub(crate) use log::{LogFormat, LogSection};
 pub(crate) use node::NodeSection;
 pub(crate) use router::RouterSection;
+pub(crate) use tls::TlsSection;
 
 use clap::{Args, Subcommand, ValueEnum};
 use figment::Figment;
@@ -44,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) node: NodeSection,
     pub(crate) router: RouterSection,
     pub(crate) embedder: EmbedderSection,
+    pub(crate) tls: TlsSection,
     pub(crate) log: LogSection,
 }
 
@@ -54,8 +57,13 @@ pub(crate) enum Role {
     Node,
     /// `holdfast router`
     Router,
-    /// Both
+    /// `holdfast ctl init`
+    Operator,
+    /// Nodes and routers
     All,
+    /// No process: nothing must be set
+    #[value(skip)]
+    Nobody,
 }
 
 /// Where settings come from.
@@ -76,6 +84,15 @@ impl SourceArgs {
     /// [`ClientError::Usage`] with everything that is wrong.
     pub(crate) fn load(&self, role: Role) -> anyhow::Result<Config> {
         Ok(self.read(role, std::env::vars_os())?.0)
+    }
+
+    /// What the processes of the cluster must agree on, whoever reads it: the settings of no process
+    /// in particular are asked for.
+    ///
+    /// # Errors
+    /// [`ClientError::Usage`] with everything that is wrong.
+    pub(crate) fn load_cluster(&self) -> anyhow::Result<ClusterSection> {
+        Ok(self.read(Role::Nobody, std::env::vars_os())?.0.cluster)
     }
 
     /// The configuration, and where its values come from.

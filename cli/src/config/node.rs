@@ -3,6 +3,8 @@
 use super::Role;
 use super::address;
 use super::checks::Checks;
+use super::cluster::addresses;
+use holdfast_transport::HostPort;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -84,7 +86,8 @@ impl NodeSection {
         let seeds = &checks.config.cluster.seeds;
         let is_set = !self.advertise.is_empty() && !seeds.is_empty();
         if checks.is_for(Role::Node) && is_set && !seeds.contains(&self.advertise) {
-            let near = seeds.iter().find(|seed| seed.eq_ignore_ascii_case(&self.advertise));
+            let this = self.advertise.parse::<HostPort>().ok();
+            let near = addresses(seeds).find(|(_, seed)| Some(seed) == this.as_ref()).map(|(seed, _)| seed);
             let hint = match near {
                 Some(seed) => format!("write it exactly as there: {seed:?}"),
                 None => format!("the seeds are {}", seeds.join(", ")),

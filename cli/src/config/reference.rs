@@ -94,6 +94,7 @@ fn range(setting: &Setting) -> Option<String> {
             Format::Any => None,
             Format::NotEmpty => Some("not empty".to_owned()),
             Format::HostPort => Some("`host:port`".to_owned()),
+            Format::Moved => Some("`host:port=host:port`".to_owned()),
             Format::IpPort => Some("an IP address and a port".to_owned()),
             Format::LogFilter => Some("a filter of levels".to_owned()),
         },

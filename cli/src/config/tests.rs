@@ -21,7 +21,10 @@ fn try_load(
         config: file.map(Path::to_owned),
         set: set.iter().map(|flag| (*flag).to_owned()).collect(),
     };
-    let variables = environment.iter().map(|(name, value)| (name.into(), value.into()));
+    // What is not about TLS does without.
+    let has_tls = environment.iter().any(|(name, _)| name.contains("TLS"));
+    let off = (!has_tls).then_some(("HOLDFAST_TLS__MODE", "off"));
+    let variables = environment.iter().copied().chain(off).map(|(name, value)| (name.into(), value.into()));
     sources.read(role, variables).map_err(|error| error.to_string())
 }
 
@@ -87,10 +90,11 @@ fn every_setting_can_be_set_from_each_source() {
         let value: serde_json::Value = match &setting.kind {
             Kind::Integer { max, .. } => (*max).into(),
             Kind::Boolean => (!setting.default.as_bool().unwrap()).into(),
+            Kind::List(Format::Moved) => serde_json::json!(["z:1=b:1"]),
             Kind::List(_) => serde_json::json!(["b:1"]),
             Kind::Choice(words) => words.last().unwrap().as_str().into(),
             Kind::Text(Format::IpPort) => "127.0.0.1:9".into(),
-            Kind::Text(Format::HostPort) => "b:1".into(),
+            Kind::Text(Format::HostPort | Format::Moved) => "b:1".into(),
             Kind::Text(Format::LogFilter) => "trace".into(),
             Kind::Text(Format::Any | Format::NotEmpty) => "some folder".into(),
         };
@@ -101,7 +105,7 @@ fn every_setting_can_be_set_from_each_source() {
         let (variable, flag) = (setting.variable(), format!("{}={value}", setting.path));
         let text = value.to_string();
         let others: &[_] = if section == "cluster" { &[] } else { &[SEEDS] };
-        let others = if setting.path == "cluster.shards" { &[SEEDS] } else { others };
+        let others = if setting.path != "cluster.seeds" { &[SEEDS] } else { others };
         let with_variable = [others, &[(variable.as_str(), text.as_str())]].concat();
         for (config, _) in [
             load(Some(&path), others, &[], Role::Router),
@@ -281,4 +285,68 @@ fn an_empty_model_folder_means_the_default_one() {
     assert_eq!(EmbedderSection::default().model_dir(), None);
     let (config, _) = load(None, &[SEEDS], &["embedder.model_dir=/m"], Role::Router);
     assert_eq!(config.embedder.model_dir(), Some(Path::new("/m")));
+}
+
+#[test]
+fn one_node_in_two_spellings_is_one_node() {
+    for (one, other) in [
+        ("[2001:db8::1]:7800", "[2001:DB8:0:0::1]:7800"),
+        ("[::ffff:10.0.0.1]:7800", "10.0.0.1:7800"),
+        ("node-0.example:7800", "node-0.example:07800"),
+        ("node-0.example:7800", "Node-0.Example.:7800"),
+    ] {
+        let seeds = format!("[\"{one}\", \"b:1\", \"{other}\"]");
+        let error = one_error(None, &[("HOLDFAST_CLUSTER__SEEDS", &seeds)], &[], Role::Router);
+        assert!(
+            error.ends_with(&format!("{other:?} stands twice, as {one:?}; list each node once")),
+            "{error}"
+        );
+        let (seeds, advertise) = (format!("[\"{one}\"]"), format!("\"{other}\""));
+        let environment = [("HOLDFAST_CLUSTER__SEEDS", &*seeds), ("HOLDFAST_NODE__ADVERTISE", &*advertise)];
+        let error = one_error(None, &environment, &[], Role::Node);
+        assert!(error.ends_with(&format!("write it exactly as there: {one:?}")), "{error}");
+    }
+}
+
+#[test]
+fn a_node_moves_from_where_it_was_to_a_seed() {
+    let (config, _) = load(None, &[SEEDS], &["cluster.moved=old:1=a:1,[::1]:2=b:1"], Role::Router);
+    let moves = config.cluster.moves();
+    assert_eq!((moves.of("old:1"), moves.of("[0::1]:2"), moves.of("c:1")), ("a:1", "b:1", "c:1"));
+    for (moved, says) in [
+        ("old:1=z:1", "\"z:1\" is not one of cluster.seeds"),
+        ("a:1=b:1", "\"a:1\" has moved and is one of cluster.seeds"),
+        ("old:1=a:1,old:1=b:1", "one node moves to one address"),
+        ("old:1=a:1,older:1=A:1", "one node moves to one address"),
+        ("old:1", "has no \"=\""),
+        ("old=a:1", "has no port"),
+        ("old:1=a", "has no port"),
+    ] {
+        let error = one_error(None, &[SEEDS], &[&format!("cluster.moved={moved}")], Role::Router);
+        assert!(error.starts_with("--set cluster.moved: ") && error.contains(says), "{says}: {error}");
+    }
+}
+
+#[test]
+fn tls_is_off_only_where_somebody_says_so() {
+    let on = ("HOLDFAST_TLS__MODE", "on");
+    for role in [Role::Node, Role::Router, Role::Operator] {
+        let found = errors(None, &[SEEDS, ADVERTISE, on], &[], role);
+        let places: Vec<_> = found.iter().map(|line| line.split(": ").next().unwrap()).collect();
+        assert_eq!(places, ["tls.ca", "tls.cert", "tls.key"], "{found:#?}");
+        assert!(found[0].contains("HOLDFAST_TLS__CA") && found[0].contains("ctl certs"), "{found:#?}");
+    }
+    let file = "[tls]\nca = '/no/ca.pem'\ncert = '/no/a.pem'\nkey = '/no/a.key'\n";
+    let found = errors(Some(file), &[SEEDS, on], &[], Role::Router);
+    assert_eq!(found[1], "D/c.toml:3: tls.cert: /no/a.pem: there is no such file", "{found:#?}");
+    assert_eq!(found.len(), 3);
+    // Which certificate a process has does not matter to somebody who only wants the seeds.
+    assert!(load(None, &[on], &[], Role::Nobody).0.cluster.seeds.is_empty());
+    assert!(
+        load(None, &[SEEDS, on], &["tls.mode=off"], Role::Router)
+            .0
+            .security(Role::Router)
+            .unwrap()
+            .is_plain()
+    );
 }

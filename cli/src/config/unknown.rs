@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn where_nothing_is_alike_the_choice_is_listed() {
         assert!(path("log", "zzz").ends_with("it has filter, format"));
-        let sections = "the sections are cluster, node, router, embedder, log";
+        let sections = "the sections are cluster, node, router, embedder, tls, log";
         assert!(path("zzz", "qqq").ends_with(sections));
         assert!(explain_section("").ends_with(sections));
         assert!(explain_outside("节点").ends_with(sections));

@@ -109,6 +109,7 @@ fn check(format: Format, text: &str) -> Result<(), String> {
         Format::NotEmpty if text.is_empty() => Err("must not be empty".to_owned()),
         Format::NotEmpty => Ok(()),
         Format::HostPort => address::check_host_port(text),
+        Format::Moved => address::check_moved(text),
         Format::IpPort => address::check_ip_port(text),
         Format::LogFilter => EnvFilter::try_new(text).map(|_| ()).map_err(|error| {
             format!(

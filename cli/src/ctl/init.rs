@@ -44,7 +44,8 @@ pub(crate) struct InitArgs {
 pub(super) async fn run(args: InitArgs) -> Result<()> {
     // A tenant that no call could name would make a cluster that nobody can use.
     limits::check_id("tenant", &args.tenant).map_err(|error| ClientError::Usage(error.detail))?;
-    let config = args.sources.load(Role::Router)?;
+    let config = args.sources.load(Role::Operator)?;
+    let (moves, security) = (config.cluster.moves(), config.security(Role::Operator)?);
     let row = |key: &str| {
         holdfast_router::api_key_row(key, &args.tenant, None, Rights::ALL, KEY_NAME, None)
             .map_err(|error| anyhow::Error::from(ClientError::Usage(format!("the key: {error}"))))
@@ -55,6 +56,8 @@ pub(super) async fn run(args: InitArgs) -> Result<()> {
         shards: args.shards.unwrap_or(config.cluster.shards),
         tenant: TenantRow { id: args.tenant.clone(), name: args.tenant.clone(), created_us: 0 },
         key: row,
+        moves,
+        security,
         timeout: Duration::from_secs(args.timeout),
     };
     if args.key_file.is_none() {

@@ -1,5 +1,6 @@
 //! `holdfast ctl`: what operators do to a cluster.
 
+mod certs;
 mod drain;
 mod init;
 mod verify;
@@ -23,6 +24,8 @@ pub(crate) enum CtlCommand {
     Drain(drain::DrainArgs),
     /// Compare all replicas with each other, their rows with the hash kept over them, and the index with the rows
     Verify(verify::VerifyArgs),
+    /// Make a CA and certificates for nodes, routers and operators; asks no server
+    Certs(certs::CertsArgs),
     /// Print a new random API key, to be used with `ctl init --key-file`; asks no server
     NewKey,
 }
@@ -33,6 +36,7 @@ pub(crate) async fn run(command: CtlCommand) -> Result<()> {
         CtlCommand::Init(args) => init::run(args).await,
         CtlCommand::Drain(args) => drain::run(args).await,
         CtlCommand::Verify(args) => verify::run(args).await,
+        CtlCommand::Certs(args) => certs::run(&args),
         CtlCommand::NewKey => {
             let (key, _) = holdfast_router::new_api_key(TENANT, None, Rights::ALL, "", None);
             Ok(print(&format!("{key}\n"))?)

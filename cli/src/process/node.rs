@@ -27,8 +27,9 @@ pub(crate) struct NodeArgs {
 pub(crate) async fn run(args: NodeArgs) -> Result<()> {
     let config = args.config.load(Role::Node)?;
     start_log(&config.log)?;
+    let security = config.security(Role::Node)?;
     let stop = stop_signal()?;
-    let probes = Probes::default();
+    let probes = Probes::new(security.registry().cloned());
     // Before the data is opened, so that whoever watches sees it being opened.
     let operators = listen(config.node.admin, "node.admin").await?;
     let listener = listen(config.node.listen, "node.listen").await?;
@@ -44,9 +45,19 @@ pub(crate) async fn run(args: NodeArgs) -> Result<()> {
             tracing::warn!(%error, "standard output cannot be written");
         }
     };
-    let process =
-        Process { data: &config.node.data, advertise: &config.node.advertise, probes: &probes, stop: &stop };
-    let ran = process.run(listener, |node| tune(node, &config), tell).await;
+    let process = Process {
+        data: &config.node.data,
+        advertise: &config.node.advertise,
+        moves: &config.cluster.moves(),
+        security: &security,
+        probes: &probes,
+        stop: &stop,
+    };
+    let running = process.run(listener, |node| tune(node, &config), tell);
+    let ran = tokio::select! {
+        ran = running => ran,
+        never = security.watch(config.tls.reload_interval()) => match never {},
+    };
     served.cancel();
     // Someone who sends half a request must not keep the process alive.
     match tokio::time::timeout(ADMIN_STOP_MAX, &mut admin).await {

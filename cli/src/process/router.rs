@@ -25,6 +25,11 @@ pub(crate) async fn run(args: RouterArgs) -> Result<()> {
     let embedder = tokio::task::spawn_blocking(move || open_embedder(&for_model)).await??;
     let mut settings = config.router_config(Vec::new());
     settings.seeds = config.cluster.seeds.clone();
+    let security = config.security(Role::Router)?;
+    settings.security = security.clone();
+    if let Some(registry) = security.registry() {
+        settings.registries.insert("tls", registry.clone());
+    }
     let router = Router::bind(settings, embedder).await.context("the router does not start")?;
     let (http, admin, readiness) = (router.http_addr(), router.admin_addr(), router.readiness());
     let serving = router.serve(stop.cancelled_owned());
@@ -34,14 +39,20 @@ pub(crate) async fn run(args: RouterArgs) -> Result<()> {
             tokio::time::sleep(READY_PAUSE).await;
         }
     };
+    let watching = security.watch(config.tls.reload_interval());
+    tokio::pin!(watching);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
+        never = &mut watching => match never {},
         () = ready => {}
     }
     if let Err(error) = print(&format!("ready http://{http} admin={admin}\n")) {
         tracing::warn!(%error, "nobody reads the ready line");
     }
-    Ok(serving.await?)
+    tokio::select! {
+        ended = serving => Ok(ended?),
+        never = watching => match never {},
+    }
 }
 
 /// The built-in model. Running without meaning must be asked for: it would be a silent loss.

@@ -1,10 +1,11 @@
 //! A cluster of real processes: `holdfast node` thrice and `holdfast router`.
 
+use super::tls::Certs;
 use super::{Api, free_address};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long a process may take to say what is waited for, on a busy machine.
@@ -16,14 +17,16 @@ const STOP_MAX: Duration = Duration::from_secs(30);
 pub struct Process {
     child: Child,
     lines: mpsc::Receiver<String>,
+    /// What it has written to standard error.
+    log: Arc<Mutex<Vec<String>>>,
     pub admin: String,
 }
 
 impl Process {
-    fn start(args: &[&str], config: &Path, variables: &[(&str, &str)], admin: &str) -> Self {
+    pub fn start(args: &[&str], config: &Path, variables: &[(String, String)], admin: &str) -> Self {
         let mut command = program();
         command.args(args).arg("--config").arg(config);
-        command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.envs(variables.iter().cloned()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (sender, lines) = mpsc::channel();
         let out = child.stdout.take().unwrap();
@@ -33,7 +36,40 @@ impl Process {
                 let _ = sender.send(line);
             }
         });
-        Self { child, lines, admin: format!("http://{admin}") }
+        let (log, err) = (Arc::<Mutex<Vec<String>>>::default(), child.stderr.take().unwrap());
+        let written = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in BufReader::new(err).lines().map_while(Result::ok) {
+                eprintln!("{line}");
+                written.lock().unwrap().push(line);
+            }
+        });
+        Self { child, lines, log, admin: format!("http://{admin}") }
+    }
+
+    /// Waits until it has written a line with these words to standard error.
+    pub fn wait_log(&self, words: &str) {
+        let deadline = Instant::now() + LINE_MAX;
+        while !self.log.lock().unwrap().iter().any(|line| line.contains(words)) {
+            assert!(Instant::now() < deadline, "never logged: {words}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait_end(mut self) -> ExitStatus {
+        self.ended_within(LINE_MAX)
+    }
+
+    fn ended_within(&mut self, time: Duration) -> ExitStatus {
+        let deadline = Instant::now() + time;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the process did not end within {time:?}");
     }
 
     /// Waits for a line with this beginning.
@@ -62,14 +98,7 @@ impl Process {
     /// As an operator would end it.
     pub fn terminate(mut self) -> ExitStatus {
         self.signal("-TERM");
-        let deadline = Instant::now() + STOP_MAX;
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("the process did not stop within {STOP_MAX:?}");
+        self.ended_within(STOP_MAX)
     }
 
     /// Status and body of a GET on its listener for operators.
@@ -105,6 +134,8 @@ pub struct Plan {
     dir: tempfile::TempDir,
     pub seeds: Vec<String>,
     operators: Vec<String>,
+    /// Without: no TLS.
+    pub certs: Option<Certs>,
 }
 
 impl Plan {
@@ -114,11 +145,41 @@ impl Plan {
         let seeds: Vec<String> = (0..3).map(|_| free_address()).collect();
         let operators = (0..3).map(|_| free_address()).collect();
         let text = format!(
-            "[cluster]\nseeds = {seeds:?}\nshards = {shards}\n\n[embedder]\nrequired = false\nmodel_dir = {:?}\n",
+            "[cluster]\nseeds = {seeds:?}\nshards = {shards}\n\n[tls]\nmode = \"off\"\n\n[embedder]\nrequired = false\nmodel_dir = {:?}\n",
             dir.path().join("no-model")
         );
         std::fs::write(dir.path().join("cluster.toml"), text).unwrap();
-        Self { dir, seeds, operators }
+        Self { dir, seeds, operators, certs: None }
+    }
+
+    /// As [`Plan::new`], with certificates for everybody.
+    pub fn with_tls(shards: u16) -> Self {
+        let mut plan = Self::new(shards);
+        plan.certs = Some(Certs::make(&plan.dir.path().join("certs"), &plan.seeds));
+        plan
+    }
+
+    /// A folder that is gone with the plan.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The settings of the process with this certificate.
+    pub fn tls(&self, name: &str) -> Vec<(String, String)> {
+        self.certs.as_ref().map(|certs| certs.variables(name)).unwrap_or_default()
+    }
+
+    /// The settings of a node, but for its TLS.
+    pub fn of_node(&self, index: usize) -> Vec<(String, String)> {
+        let data = self.data(index);
+        [
+            ("HOLDFAST_NODE__DATA", data.to_str().unwrap()),
+            ("HOLDFAST_NODE__LISTEN", self.seeds[index].as_str()),
+            ("HOLDFAST_NODE__ADVERTISE", self.seeds[index].as_str()),
+            ("HOLDFAST_NODE__ADMIN", self.operators[index].as_str()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
     }
 
     pub fn config(&self) -> PathBuf {
@@ -135,13 +196,12 @@ impl Plan {
 
     /// Starts a node; what it says must be waited for.
     pub fn start_node(&self, index: usize) -> Process {
-        let data = self.data(index);
-        let variables = [
-            ("HOLDFAST_NODE__DATA", data.to_str().unwrap()),
-            ("HOLDFAST_NODE__LISTEN", self.seeds[index].as_str()),
-            ("HOLDFAST_NODE__ADVERTISE", self.seeds[index].as_str()),
-            ("HOLDFAST_NODE__ADMIN", self.operators[index].as_str()),
-        ];
+        self.start_node_with(index, &self.tls(&Certs::of_node(&self.seeds[index])))
+    }
+
+    /// Starts a node with these settings over its own.
+    pub fn start_node_with(&self, index: usize, over: &[(String, String)]) -> Process {
+        let variables = [&self.of_node(index), over].concat();
         Process::start(&["node"], &self.config(), &variables, &self.operators[index])
     }
 
@@ -151,14 +211,16 @@ impl Plan {
         let (at, operators) = (format!("router.http={http}"), format!("router.admin={admin}"));
         let mut args = vec!["router", "--set", &at, "--set", &operators];
         args.extend(settings.iter().flat_map(|setting| ["--set", setting]));
-        let mut router = Process::start(&args, &self.config(), &[], &admin);
+        let mut router = Process::start(&args, &self.config(), &self.tls("router-1"), &admin);
         assert_eq!(router.wait_line("ready "), format!("ready http://{http} admin={admin}"));
         (router, format!("http://{http}"))
     }
 
     /// `holdfast ctl init` with further arguments.
     pub fn init(&self, args: &[&str]) -> Output {
-        program().args(["ctl", "init", "--config"]).arg(self.config()).args(args).output().unwrap()
+        let mut command = program();
+        command.envs(self.tls("operator-1")).args(["ctl", "init", "--config"]).arg(self.config());
+        command.args(args).output().unwrap()
     }
 
     /// Founds the cluster of the nodes that run, and returns the first key.
@@ -190,7 +252,10 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn start(shards: u16) -> Self {
-        let plan = Plan::new(shards);
+        Self::start_plan(Plan::new(shards))
+    }
+
+    pub fn start_plan(plan: Plan) -> Self {
         let mut nodes: Vec<Process> = (0..3).map(|index| plan.start_node(index)).collect();
         for node in &mut nodes {
             node.wait_line("waiting for the founding ");

@@ -54,6 +54,11 @@ impl Load {
         }
     }
 
+    /// Whether every write was acknowledged.
+    pub fn is_whole(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// Writes with all writers for so long, and then until `end` has ended what they write to.
     pub async fn run(&mut self, api: &Api, time: Duration, end: impl FnOnce()) {
         let stop = Arc::new(AtomicBool::new(false));

@@ -4,6 +4,7 @@
 pub mod cluster;
 pub mod load;
 mod ports;
+pub mod tls;
 
 pub use ports::free_address;
 

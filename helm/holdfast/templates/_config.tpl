@@ -15,13 +15,15 @@
 {{- end }}
 {{- end -}}
 
-{{/* Every node, by the stable name of its pod. Changing the number is refused: see validate. */}}
+{{/* What all processes agree on: every node, by the stable name of its pod, and whether there is TLS. Changing the number is refused: see validate. */}}
 {{- define "holdfast.toml.cluster" -}}
 {{- $seeds := list -}}
 {{- range $i := until (int .Values.node.replicas) -}}
 {{- $seeds = append $seeds (printf "%s-node-%d.%s:7800" (include "holdfast.fullname" $) $i (include "holdfast.nodeDomain" $)) -}}
 {{- end -}}
-{{- include "holdfast.toml.section" (dict "name" "cluster" "settings" (dict "seeds" $seeds "shards" .Values.shards)) -}}
+{{- include "holdfast.toml.section" (dict "name" "cluster" "settings" (dict "seeds" $seeds "shards" .Values.shards)) }}
+
+{{ include "holdfast.toml.section" (dict "name" "tls" "settings" (merge (dict "mode" (ternary "on" "off" (ne .Values.tls.mode "off"))) .Values.config.tls)) -}}
 {{- end -}}
 
 {{/* `advertise` comes from the pod's name by the environment. A folder inside the volume: its root

@@ -1,5 +1,11 @@
 {{/* What a schema cannot say. */}}
 {{- define "holdfast.validate" -}}
+{{- if not .Values.tls.mode -}}
+{{- fail "tls.mode is not set. certManager: cert-manager makes the certificates (name its issuer in tls.certManager.issuerRef.name); secrets: you bring them in Secrets; off: no TLS, so that whoever reaches the port of a node can read and change everything" -}}
+{{- end -}}
+{{- if and (eq .Values.tls.mode "certManager") (not .Values.tls.certManager.issuerRef.name) -}}
+{{- fail "tls.mode is certManager, but tls.certManager.issuerRef.name is not set: name an Issuer whose CA issues for this cluster alone" -}}
+{{- end -}}
 {{- $tag := default .Chart.AppVersion .Values.image.tag -}}
 {{- if and (eq $tag "latest") (not .Values.image.digest) -}}
 {{- fail "image.tag is `latest`: nodes would change version whenever one restarts. Name a version, or set image.digest" -}}

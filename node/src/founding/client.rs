@@ -1,5 +1,6 @@
 //! The one who founds: asks the nodes, makes the plan, and carries it out.
 
+use super::moves::Moves;
 use super::plan::{Plan, PlanMember};
 use holdfast_core::access::{ApiKeyRow, TenantRow};
 use holdfast_core::codec::Stored;
@@ -8,6 +9,7 @@ use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::founding_client::FoundingClient;
 use holdfast_proto::v1::node_client::NodeClient;
 use holdfast_proto::{refusal_of, v1};
+use holdfast_transport::{Security, explain, is_final};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tonic::transport::{Channel, Endpoint};
@@ -30,6 +32,10 @@ pub struct Founding {
     pub tenant: TenantRow,
     /// Its first key.
     pub key: ApiKeyRow,
+    /// Nodes that are elsewhere since the cluster was founded.
+    pub moves: Moves,
+    /// How the nodes are talked to: as an operator.
+    pub security: Security,
     /// How long all of it may take.
     pub timeout: Duration,
 }
@@ -73,7 +79,7 @@ pub async fn found(founding: &Founding) -> Result<Founded, FoundError> {
         Agreed::ToBeFounded(plan) => plan,
         Agreed::Named(plan) => {
             let with_this_key = run.has_this_key(&plan).await?;
-            return Ok(Founded::of(&plan, with_this_key, false));
+            return Ok(Founded::of(&plan, &founding.moves, with_this_key, false));
         }
     };
     run.until_running(&plan).await?;
@@ -82,10 +88,15 @@ pub async fn found(founding: &Founding) -> Result<Founded, FoundError> {
 }
 
 impl Founded {
-    fn of(plan: &Plan, with_this_key: bool, by_this_call: bool) -> Self {
-        let (cluster_id, members) = (plan.cluster_id.clone(), plan.addresses());
+    fn of(plan: &Plan, moves: &Moves, with_this_key: bool, by_this_call: bool) -> Self {
+        let members = plan.addresses().into_iter().map(|(id, address)| (id, moves.of(&address).to_owned()));
+        let (cluster_id, members) = (plan.cluster_id.clone(), members.collect());
         Self { cluster_id, members, with_this_key, by_this_call }
     }
+}
+
+fn timeouts(endpoint: Endpoint) -> Endpoint {
+    endpoint.connect_timeout(Duration::from_secs(2)).timeout(ASK_TIMEOUT)
 }
 
 /// What the nodes say of themselves, by address.
@@ -114,18 +125,20 @@ impl<'a> Run<'a> {
         }
         let mut channels = BTreeMap::new();
         for seed in &founding.seeds {
-            let endpoint = Endpoint::from_shared(format!("http://{seed}"))
-                .map_err(|_| FoundError::Arguments(format!("{seed:?} is no host:port")))?
-                .connect_timeout(Duration::from_secs(2))
-                .timeout(ASK_TIMEOUT);
-            channels.insert(seed.clone(), endpoint.connect_lazy());
+            let channel = founding.security.channel(seed, timeouts);
+            channels.insert(seed.clone(), channel.map_err(|error| FoundError::Arguments(error.to_string()))?);
         }
         let deadline = Instant::now() + founding.timeout;
         Ok(Self { founding, deadline, channels, trouble: "no node answered yet".into() })
     }
 
+    /// Where the node is now that a plan reaches at `address`.
+    fn place<'b>(&'b self, address: &'b str) -> &'b str {
+        self.founding.moves.of(address)
+    }
+
     fn channel(&self, address: &str) -> Result<Channel, FoundError> {
-        self.channels.get(address).cloned().ok_or_else(|| {
+        self.channels.get(self.place(address)).cloned().ok_or_else(|| {
             FoundError::Nodes(format!(
                 "the plan that the nodes hold names {address}, which is not among cluster.seeds; found the \
                  cluster with the same seeds as before"
@@ -147,7 +160,10 @@ impl<'a> Run<'a> {
     }
 
     /// Asks every node who it is. The flag says whether all of them answered.
-    async fn describe_all(&mut self) -> (Described, bool) {
+    ///
+    /// # Errors
+    /// [`FoundError::Nodes`] if one and the caller do not believe each other: waiting mends nothing.
+    async fn describe_all(&mut self) -> Result<(Described, bool), FoundError> {
         let asking = self.channels.iter().map(|(address, channel)| {
             let mut client = FoundingClient::new(channel.clone());
             async move { (address.clone(), client.describe(v1::DescribeRequest {}).await) }
@@ -157,20 +173,23 @@ impl<'a> Run<'a> {
         for (address, answer) in futures::future::join_all(asking).await {
             match answer {
                 Ok(answer) => drop(described.insert(address, answer.into_inner())),
-                Err(status) => silent.push(format!("{address} ({})", status.message())),
+                Err(status) if is_final(&status) => {
+                    return Err(FoundError::Nodes(format!("{address}: {}", explain(&status))));
+                }
+                Err(status) => silent.push(format!("{address} ({})", explain(&status))),
             }
         }
         if !silent.is_empty() {
             self.trouble = format!("no answer from {}", silent.join(", "));
         }
-        (described, silent.is_empty())
+        Ok((described, silent.is_empty()))
     }
 
     /// Brings every node to one plan, which all of them have on disk when this returns.
     async fn agree(&mut self) -> Result<Agreed, FoundError> {
         let patient_until = Instant::now() + ELECTION_MAX;
         loop {
-            let (described, complete) = self.describe_all().await;
+            let (described, complete) = self.describe_all().await?;
             // A founded cluster is one, whoever of its nodes is away or has lost its disk.
             if let Some(plan) = self.named(&described).await {
                 return Ok(Agreed::Named(plan));
@@ -227,8 +246,9 @@ impl<'a> Run<'a> {
         let Some((_, plan)) = held else { return self.new_plan(described) };
         for member in &plan.members {
             self.channel(&member.address)?;
-            let is_the_one =
-                described.get(&member.address).is_some_and(|node| node.instance == member.instance);
+            let is_the_one = described
+                .get(self.place(&member.address))
+                .is_some_and(|node| node.instance == member.instance);
             if !is_the_one {
                 return Err(FoundError::Nodes(format!(
                     "node {} of cluster {} is gone: the node at {} has another disk than the one that got \
@@ -237,7 +257,9 @@ impl<'a> Run<'a> {
                 )));
             }
         }
-        if let Some(extra) = described.keys().find(|seed| !plan.members.iter().any(|m| m.address == **seed)) {
+        if let Some(extra) =
+            described.keys().find(|seed| !plan.members.iter().any(|m| self.place(&m.address) == *seed))
+        {
             return Err(FoundError::Nodes(format!(
                 "{extra} is no node of cluster {}, which was founded with other seeds",
                 plan.cluster_id
@@ -283,12 +305,11 @@ impl<'a> Run<'a> {
 
     async fn until_running(&mut self, plan: &Plan) -> Result<(), FoundError> {
         loop {
-            let (described, complete) = self.describe_all().await;
+            let (described, complete) = self.describe_all().await?;
             if complete {
-                let waiting = plan
-                    .members
-                    .iter()
-                    .find(|member| described.get(&member.address).is_none_or(|node| !node.running));
+                let waiting = plan.members.iter().find(|member| {
+                    described.get(self.place(&member.address)).is_none_or(|node| !node.running)
+                });
                 let Some(member) = waiting else { return Ok(()) };
                 self.trouble = format!("node {} at {} does not run yet", member.id, member.address);
             }
@@ -325,7 +346,7 @@ impl<'a> Run<'a> {
                     v1::NameRequest { cluster_id: plan.cluster_id.clone(), command: command.clone() };
                 match self.founding(&member.address)?.name(request).await {
                     Ok(answer) if answer.get_ref().done => {
-                        return Ok(Founded::of(plan, true, true));
+                        return Ok(Founded::of(plan, &self.founding.moves, true, true));
                     }
                     Ok(_) => self.trouble = "the nodes elected no leader yet".into(),
                     Err(status) => {
@@ -334,7 +355,12 @@ impl<'a> Run<'a> {
                         match error.code {
                             ErrorCode::AlreadyExists => {
                                 let with_this_key = self.has_this_key(plan).await?;
-                                return Ok(Founded::of(plan, with_this_key, may_be_ours));
+                                return Ok(Founded::of(
+                                    plan,
+                                    &self.founding.moves,
+                                    with_this_key,
+                                    may_be_ours,
+                                ));
                             }
                             ErrorCode::InvalidArgument => return Err(FoundError::Arguments(error.detail)),
                             // Whether it was proposed is unknown: what is found later may be ours.

@@ -17,12 +17,14 @@
 
 mod client;
 mod founder;
+mod moves;
 mod plan;
 mod service;
 mod volume;
 
 pub use client::{FoundError, Founded, Founding, found};
 pub use founder::{Founder, InitError};
+pub use moves::Moves;
 pub use plan::{Plan, PlanError, PlanMember};
 pub use service::{FoundingService, wait_for_plan};
 pub use volume::{AdoptError, Volume, VolumeError};

@@ -1,19 +1,20 @@
 use super::founder::{Founder, InitError};
 use super::plan::Plan;
 use super::volume::{AdoptError, Volume};
+use crate::guard::Guard;
 use crate::raft::ProposeError;
 use holdfast_core::codec::Stored;
 use holdfast_core::command::Command;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::founding_server::{Founding, FoundingServer};
 use holdfast_proto::{Refused, v1};
+use holdfast_transport::Security;
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 /// Largest message of a founding: a plan and a few rows.
@@ -177,11 +178,13 @@ impl Founding for FoundingService {
 pub async fn wait_for_plan(
     listener: TcpListener,
     service: FoundingService,
+    security: &Security,
     stop: impl Future<Output = ()>,
 ) -> io::Result<Option<Plan>> {
     let (turn, turned) = tokio::sync::oneshot::channel::<()>();
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = security.incoming(listener);
     let server = tonic::transport::Server::builder()
+        .layer(Guard::new(security))
         .add_service(service.clone().into_server())
         .serve_with_incoming_shutdown(incoming, async move {
             // An error means that this function has ended.

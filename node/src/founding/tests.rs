@@ -7,6 +7,7 @@ use holdfast_core::ErrorCode;
 use holdfast_core::access::{ApiKeyRow, Rights, TenantRow};
 use holdfast_proto::v1::founding_client::FoundingClient;
 use holdfast_proto::{refusal_of, v1};
+use holdfast_transport::Security;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -30,7 +31,14 @@ impl Running {
         let (tell, events) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             let probes = Probes::default();
-            let process = Process { data: &data, advertise: &advertise, probes: &probes, stop: &stopping };
+            let process = Process {
+                data: &data,
+                advertise: &advertise,
+                moves: &Moves::default(),
+                security: &Security::plain(),
+                probes: &probes,
+                stop: &stopping,
+            };
             let tell = |event| {
                 // Nobody listens at the end of a test.
                 let _ = tell.send(event);
@@ -84,6 +92,8 @@ impl Nodes {
             shards: 2,
             tenant: TenantRow { id: "t".into(), name: "T".into(), created_us: 0 },
             key: key_row(key),
+            moves: Moves::default(),
+            security: Security::plain(),
             timeout: Duration::from_secs(60),
         }
     }

@@ -25,6 +25,7 @@ mod reads;
 mod record;
 mod report;
 mod rest;
+mod runs;
 mod service;
 mod starter;
 mod state_machine;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use holdfast_transport::Security;
 use openraft::error::{InitializeError as RaftInitializeError, RaftError};
 use openraft::{Config, SnapshotPolicy};
 
@@ -42,6 +43,10 @@ pub struct RaftNodeConfig {
     pub heartbeat: Duration,
     /// Apply threads; `None` takes half of the cores.
     pub apply_threads: Option<usize>,
+    /// How the nodes talk to each other.
+    pub security: Security,
+    /// Tells this process from another one with the same node id: random, not 0, other at every start.
+    pub run: u64,
     /// When log files are removed.
     pub log_files: LogFiles,
     /// How fast snapshot files of other nodes are fetched, bytes a second.
@@ -51,7 +56,7 @@ pub struct RaftNodeConfig {
 }
 
 impl RaftNodeConfig {
-    /// The settings of a production node: a heartbeat of 250 ms.
+    /// The settings of a production node: a heartbeat of 250 ms. Without TLS, which is to be set.
     pub fn new(node_id: NodeId, cluster_id: impl Into<String>, dir: impl Into<PathBuf>) -> Self {
         RaftNodeConfig {
             node_id,
@@ -59,6 +64,8 @@ impl RaftNodeConfig {
             dir: dir.into(),
             heartbeat: Duration::from_millis(250),
             apply_threads: None,
+            security: Security::plain(),
+            run: rand::random::<u64>().max(1),
             log_files: LogFiles::default(),
             fetch_bytes_per_second: 64 << 20,
             fetch_wait: Duration::from_secs(60),
@@ -167,8 +174,9 @@ impl RaftNode {
     ) -> Result<Self, OpenError> {
         check(&config, &specs)?;
         let Platform { log, group_cache_bytes: cache_bytes, pool, connect } = platform;
-        let cluster = config.cluster_id.clone();
-        let peers = Arc::new(Peers::new(config.node_id, cluster, addresses, connect, config.heartbeat));
+        let (id, cluster, is_plain) = (config.node_id, config.cluster_id.clone(), config.security.is_plain());
+        let peers =
+            Arc::new(Peers::new(id, cluster, addresses, connect, is_plain, config.heartbeat, config.run));
         let transfers = Arc::new(Transfers::new(peers.clone(), config.fetch_bytes_per_second));
         let starter = Starter {
             config: &config,
@@ -235,7 +243,8 @@ impl RaftNode {
 
     /// The service that takes other nodes' messages; serve it at this node's address.
     pub fn service(&self) -> RaftService {
-        RaftService::new(self.node_id, &self.cluster_id, self.registry.clone(), self.transfers.clone())
+        let (groups, transfers) = (self.registry.clone(), self.transfers.clone());
+        RaftService::new(self.node_id, &self.cluster_id, groups, transfers, self.peers.clone())
     }
 
     /// What the log has done since the node started.

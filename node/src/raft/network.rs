@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_proto::v1::raft_client::RaftClient;
 use holdfast_proto::v1::{RaftKind, RaftRequest};
+use holdfast_transport::{HostPort, Identity, Peer, Quiet, explain};
 use openraft::error::{
     Fatal, NetworkError, RPCError, RaftError, ReplicationClosed, StreamingError, Unreachable,
 };
@@ -16,8 +17,9 @@ use openraft::raft::{
 };
 use openraft::{AnyError, OptionalSend, RaftNetwork, RaftNetworkFactory, Snapshot};
 use parking_lot::Mutex;
-use tonic::Status;
+use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
 
 use super::acks::AckClock;
 use super::address::AddressBook;
@@ -25,6 +27,7 @@ use super::link::{self, Link};
 use super::platform::Connect;
 use super::record::DecodeError;
 use super::rest::{Rest, next_beat};
+use super::runs::{Runs, Verdict};
 use super::types::{GroupId, NodeId, RaftVote, TypeConfig};
 use super::wire::{self, MESSAGE_BYTES_MAX};
 
@@ -47,7 +50,12 @@ pub(crate) struct Peers {
     cluster: String,
     addresses: Arc<dyn AddressBook>,
     connect: Connect,
+    is_plain: bool,
+    quiet: Quiet,
     backoff_max: Duration,
+    /// That of this process.
+    pub(crate) run: u64,
+    pub(crate) runs: Runs,
     clients: Mutex<HashMap<NodeId, (String, RaftClient<Channel>)>>,
     links: Mutex<HashMap<NodeId, Link>>,
     /// Heartbeats of groups at rest leave at the multiples of [`Peers::beat`] from here on.
@@ -65,6 +73,10 @@ pub(crate) enum CallError {
     Refused(tonic::Status),
     #[error(transparent)]
     Payload(#[from] DecodeError),
+    #[error(
+        "two processes run as node {0}, on copies of one data folder: one that had been replaced answers again"
+    )]
+    Twin(NodeId),
 }
 
 impl Peers {
@@ -73,15 +85,53 @@ impl Peers {
         cluster: String,
         addresses: Arc<dyn AddressBook>,
         connect: Connect,
+        is_plain: bool,
         backoff_max: Duration,
+        run: u64,
     ) -> Self {
         let (clients, links, start) = (Mutex::default(), Mutex::default(), tokio::time::Instant::now());
-        Peers { this_node, cluster, addresses, connect, backoff_max, clients, links, start }
+        let (quiet, runs) = (Quiet::default(), Runs::default());
+        Peers {
+            this_node,
+            cluster,
+            addresses,
+            connect,
+            is_plain,
+            quiet,
+            backoff_max,
+            run,
+            runs,
+            clients,
+            links,
+            start,
+        }
     }
 
     /// The time between the common beats.
     fn beat(&self) -> Duration {
         self.backoff_max / BEATS_PER_HEARTBEAT
+    }
+
+    /// Whether a message really comes from the node that it names, by the certificate of who sent it.
+    ///
+    /// # Errors
+    /// Says who it comes from.
+    pub(crate) fn check_sender(&self, from: NodeId, peer: Option<&Peer>) -> Result<(), String> {
+        if self.is_plain {
+            return Ok(());
+        }
+        let proved = match peer.and_then(|peer| peer.identity.as_deref()) {
+            Some(Ok(Identity::Node(address))) => address,
+            Some(Ok(other)) => return Err(format!("a message of node {from} comes from {other}")),
+            Some(Err(_)) | None => return Err(format!("a message of node {from} comes from nobody")),
+        };
+        let known = self.addresses.address(from).ok_or_else(|| format!("there is no node {from} here"))?;
+        if place(&known).is_some_and(|known| known == *proved) {
+            return Ok(());
+        }
+        Err(format!(
+            "a message of node {from}, which is {known}, comes from the node {proved} by its certificate"
+        ))
     }
 
     /// The client for a peer; it connects when first used and again whenever the connection is lost.
@@ -117,17 +167,21 @@ impl Peers {
     ) -> Result<Vec<u8>, CallError> {
         let by_stream = matches!(kind, RaftKind::Append | RaftKind::Vote);
         if by_stream && payload.len() <= link::MESSAGE_BYTES_MAX {
-            return self.link(to).call(group, kind, payload).await.map_err(CallError::Refused);
+            let sent = self.link(to).call(group, kind, payload).await;
+            return sent.map_err(|status| self.refused(to, status));
         }
         let mut client = self.client(to)?;
         let request = RaftRequest { group, kind: kind.into(), payload, ..self.envelope(to) };
-        let response = client.call(request).await.map_err(CallError::Refused)?;
-        Ok(response.into_inner().payload)
+        let response = client.call(request).await.map_err(|status| self.refused(to, status))?;
+        let response = response.into_inner();
+        self.check_answer(to, response.run)?;
+        Ok(response.payload)
     }
 
     /// Who sends what to whom.
     fn envelope(&self, to: NodeId) -> RaftRequest {
-        RaftRequest { from: self.this_node, to, cluster_id: self.cluster.clone(), ..RaftRequest::default() }
+        let (from, cluster_id, run) = (self.this_node, self.cluster.clone(), self.run);
+        RaftRequest { from, to, cluster_id, run, ..RaftRequest::default() }
     }
 
     /// The stream to a peer; it connects when first used and again whenever it has ended.
@@ -140,13 +194,51 @@ impl Peers {
         links.entry(to).or_insert_with(|| Link::start(self.envelope(to), open())).clone()
     }
 
+    /// Opens the stream to a peer, once it has said which process it is.
     async fn open(peers: Weak<Self>, to: NodeId) -> Result<link::Opened, Status> {
         let gone = || Status::unavailable("this node stops");
-        let client = peers.upgrade().ok_or_else(gone)?.client(to);
+        let (client, hello) = {
+            let peers = peers.upgrade().ok_or_else(gone)?;
+            (peers.client(to), RaftRequest { kind: RaftKind::Hello.into(), ..peers.envelope(to) })
+        };
         let mut client = client.map_err(|error| Status::unavailable(error.to_string()))?;
+        let run = client.call(hello).await?.into_inner().run;
+        let known = peers.upgrade().ok_or_else(gone)?.check_answer(to, run);
+        known.map_err(|error| Status::failed_precondition(error.to_string()))?;
         let (frames, sent) = link::frames();
         Ok((frames, client.stream(sent).await?.into_inner()))
     }
+
+    /// Takes note of which process answers at a peer's address.
+    fn check_answer(&self, to: NodeId, run: u64) -> Result<(), CallError> {
+        if self.runs.answered(to, run) == Verdict::Past {
+            let error = CallError::Twin(to);
+            self.tell(&error.to_string());
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// A peer that did not answer. What will not mend itself is logged: openraft goes on trying, and
+    /// says nothing.
+    fn refused(&self, to: NodeId, status: Status) -> CallError {
+        if matches!(status.code(), Code::PermissionDenied | Code::FailedPrecondition) {
+            self.tell(&format!("node {to} refuses to talk to this node: {}", explain(&status)));
+        }
+        CallError::Refused(status)
+    }
+
+    /// Logs an error unless it was logged just now.
+    pub(crate) fn tell(&self, error: &str) {
+        if let Some(left_out) = self.quiet.tell(error) {
+            tracing::error!(left_out, "{error}");
+        }
+    }
+}
+
+/// The address in a URI of the address book.
+fn place(uri: &str) -> Option<HostPort> {
+    uri.parse::<Uri>().ok()?.authority()?.as_str().parse().ok()
 }
 
 /// Makes openraft's clients for one group.

@@ -43,6 +43,8 @@ impl Platform {
         let pool = ApplyPool::start(threads)
             .map_err(|error| OpenError::Config(format!("starting the apply threads: {error}")))?;
         let group_cache_bytes = (LOG_CACHE_BYTES / groups.max(1)).max(LOG_CACHE_GROUP_BYTES_MIN);
-        Ok(Platform { log, group_cache_bytes, pool, connect: Arc::new(Endpoint::connect_lazy) })
+        let security = config.security.clone();
+        let connect: Connect = Arc::new(move |endpoint| security.connect_lazy(endpoint));
+        Ok(Platform { log, group_cache_bytes, pool, connect })
     }
 }

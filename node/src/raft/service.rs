@@ -4,19 +4,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, Stream, StreamExt};
 use holdfast_proto::v1::raft_server::{Raft, RaftServer};
 use holdfast_proto::v1::{RaftFrame, RaftKind, RaftReplies, RaftReply, RaftRequest, RaftResponse};
+use holdfast_transport::Peer;
 use parking_lot::RwLock;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::link;
+use super::network::Peers;
 use super::record::DecodeError;
 use super::report::NodeReport;
+use super::runs::Verdict;
 use super::transfer::Transfers;
 use super::types::{Applier, GroupId, NodeId, RaftHandle};
 use super::wire::{self, HandOver, MESSAGE_BYTES_MAX};
@@ -25,6 +29,9 @@ use super::wire::{self, HandOver, MESSAGE_BYTES_MAX};
 const STREAM_FRAMES_MAX: usize = 1_024;
 /// Replies that may wait to be sent, and that go out together.
 const STREAM_REPLIES_MAX: usize = 256;
+
+/// How long the process at a node's address may take to say that it is the one.
+const HELLO_TIME: Duration = Duration::from_secs(1);
 
 /// A group as messages of other nodes reach it.
 #[derive(Clone)]
@@ -94,6 +101,9 @@ pub struct RaftService {
     cluster: Arc<str>,
     groups: Arc<Registry>,
     transfers: Arc<Transfers>,
+    peers: Arc<Peers>,
+    /// Held while a process is asked who it is: once for all groups.
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl RaftService {
@@ -102,8 +112,9 @@ impl RaftService {
         cluster: &str,
         groups: Arc<Registry>,
         transfers: Arc<Transfers>,
+        peers: Arc<Peers>,
     ) -> Self {
-        RaftService { this_node, cluster: cluster.into(), groups, transfers }
+        RaftService { this_node, cluster: cluster.into(), groups, transfers, peers, asking: Arc::default() }
     }
 
     /// The tonic service, with its message sizes limited.
@@ -114,7 +125,7 @@ impl RaftService {
     }
 
     /// A message that went astray must not be obeyed: its vote or entries belong to other logs.
-    fn check(&self, request: &RaftRequest) -> Result<(), Status> {
+    fn check(&self, request: &RaftRequest, peer: Option<&Peer>) -> Result<(), Status> {
         if request.cluster_id != *self.cluster {
             return Err(Status::failed_precondition(format!(
                 "this node belongs to cluster {:?}, not to {:?}",
@@ -130,7 +141,39 @@ impl RaftService {
         if request.from == self.this_node {
             return Err(Status::failed_precondition(format!("two nodes have the id {}", self.this_node)));
         }
-        Ok(())
+        self.peers.check_sender(request.from, peer).map_err(|why| {
+            self.peers.tell(&format!("a message of another node was refused: {why}"));
+            Status::failed_precondition(why)
+        })
+    }
+
+    /// Of two processes that run as one node, the messages of one alone count.
+    async fn check_run(&self, from: NodeId, run: u64) -> Result<(), Status> {
+        match self.peers.runs.judge(from, run, Instant::now()) {
+            Verdict::Known => return Ok(()),
+            Verdict::Past => return Err(self.twin(from)),
+            Verdict::Unknown => {}
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        if self.peers.runs.judge(from, run, Instant::now()) == Verdict::Unknown {
+            let asking = self.peers.call(0, from, RaftKind::Hello, Vec::new());
+            if !matches!(tokio::time::timeout(HELLO_TIME, asking).await, Ok(Ok(_))) {
+                self.peers.runs.could_not_ask(from, run, Instant::now());
+            }
+        }
+        match self.peers.runs.judge(from, run, Instant::now()) {
+            Verdict::Known => Ok(()),
+            Verdict::Unknown | Verdict::Past => Err(self.twin(from)),
+        }
+    }
+
+    fn twin(&self, node: NodeId) -> Status {
+        let why = format!(
+            "another process runs as node {node} and is the one at its address; two processes must never run \
+             on copies of one data folder: stop this one, and keep its copy from being started"
+        );
+        self.peers.tell(&format!("a message was refused that claims to be of node {node}: {why}"));
+        Status::failed_precondition(why)
     }
 
     /// Hands a message to its group and answers the reply.
@@ -173,7 +216,7 @@ impl RaftService {
                 let request = wire::decode_hand_over(payload).map_err(bad_payload)?;
                 wire::encode_hand_over_reply(self.groups.take_over(&group, request).await?)
             }
-            RaftKind::Report | RaftKind::Unspecified => {
+            RaftKind::Report | RaftKind::Hello | RaftKind::Unspecified => {
                 return Err(Status::invalid_argument("unknown kind of Raft message"));
             }
         };
@@ -216,6 +259,7 @@ impl RaftService {
     async fn take_frames(
         &self,
         mut frames: Streaming<RaftFrame>,
+        peer: Option<&Peer>,
         replies: &mpsc::Sender<Vec<RaftReply>>,
     ) -> Result<(), Status> {
         let running = Arc::new(Semaphore::new(STREAM_FRAMES_MAX));
@@ -226,7 +270,10 @@ impl RaftService {
             };
             let Some(frame) = frame else { return Ok(()) };
             let envelope = frame.envelope.as_ref();
-            self.check(envelope.ok_or_else(|| Status::invalid_argument("a frame without its envelope"))?)?;
+            let envelope =
+                envelope.ok_or_else(|| Status::invalid_argument("a frame without its envelope"))?;
+            self.check(envelope, peer)?;
+            self.check_run(envelope.from, envelope.run).await?;
             let Ok(turn) = Arc::clone(&running).acquire_owned().await else { return Ok(()) };
             let delivering = self.clone().deliver_frame(frame, replies.clone());
             tokio::spawn(async move {
@@ -244,20 +291,26 @@ impl Raft for RaftService {
     type StreamStream = Replies;
 
     async fn call(&self, request: Request<RaftRequest>) -> Result<Response<RaftResponse>, Status> {
+        let peer = request.extensions().get::<Peer>().cloned();
         let request = request.into_inner();
-        self.check(&request)?;
-        let kind = request.kind();
+        self.check(&request, peer.as_ref())?;
+        let (kind, run) = (request.kind(), self.peers.run);
+        if kind == RaftKind::Hello {
+            return Ok(Response::new(RaftResponse { payload: Vec::new(), run }));
+        }
+        self.check_run(request.from, request.run).await?;
         let payload = self.deliver(request.from, request.group, kind, &request.payload).await?;
-        Ok(Response::new(RaftResponse { payload }))
+        Ok(Response::new(RaftResponse { payload, run }))
     }
 
     async fn stream(&self, request: Request<Streaming<RaftFrame>>) -> Result<Response<Replies>, Status> {
         let (sender, replies) = mpsc::channel(STREAM_REPLIES_MAX);
         let this = self.clone();
+        let peer = request.extensions().get::<Peer>().cloned();
         // An error is the last that the sender hears.
         let (refusal, refused) = oneshot::channel();
         tokio::spawn(async move {
-            if let Err(status) = this.take_frames(request.into_inner(), &sender).await {
+            if let Err(status) = this.take_frames(request.into_inner(), peer.as_ref(), &sender).await {
                 // Nobody listens if the stream has ended.
                 let _ = refusal.send(status);
             }

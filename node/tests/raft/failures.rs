@@ -130,11 +130,14 @@ async fn strangers_are_refused() {
         cluster_id: CLUSTER.into(),
         kind: RaftKind::Vote.into(),
         payload: vec![1, 2, 3],
+        run: 0,
     };
     let cases = [
         (RaftRequest { cluster_id: "其他".into(), ..request.clone() }, tonic::Code::FailedPrecondition),
         (RaftRequest { to: 3, ..request.clone() }, tonic::Code::FailedPrecondition),
         (RaftRequest { from: 1, ..request.clone() }, tonic::Code::FailedPrecondition),
+        // Another process than the one that answers at the address of node 2.
+        (RaftRequest { run: 7, ..request.clone() }, tonic::Code::FailedPrecondition),
         (RaftRequest { group: 99, ..request.clone() }, tonic::Code::NotFound),
         (RaftRequest { kind: 0, ..request.clone() }, tonic::Code::InvalidArgument),
         (RaftRequest { kind: 42, ..request.clone() }, tonic::Code::InvalidArgument),

@@ -8,6 +8,7 @@ use crate::http::time::{Deadline, millis};
 use holdfast_core::ErrorCode;
 use holdfast_core::space::Shard;
 use holdfast_proto::{MESSAGE_BYTES_MAX, Refused, refusal_of, v1};
+use holdfast_transport::ConnectError;
 use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
@@ -270,6 +271,9 @@ fn failure_of(status: &Status, safety: Safety) -> Failure {
 fn never_sent(status: &Status) -> bool {
     let mut cause = status.source();
     while let Some(error) = cause {
+        if error.is::<ConnectError>() {
+            return true;
+        }
         if let Some(io) = error.downcast_ref::<std::io::Error>() {
             return io.kind() == std::io::ErrorKind::ConnectionRefused;
         }

@@ -19,6 +19,7 @@ use holdfast_core::space::{Shard, SpaceKey};
 use holdfast_core::token::{Seen, Token};
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::{self, node_client::NodeClient};
+use holdfast_transport::{DialError, Security};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -54,11 +55,12 @@ impl Nodes {
     pub(crate) fn new(
         nodes: &[(u64, String)],
         seeds: &[String],
+        security: Security,
         attempt_timeout: Duration,
         metrics: Arc<Metrics>,
-    ) -> Result<Self, tonic::transport::Error> {
+    ) -> Result<Self, DialError> {
         Ok(Self {
-            topology: Topology::new(nodes, seeds)?,
+            topology: Topology::new(nodes, seeds, security)?,
             floors: Floors::default(),
             metrics,
             attempt_timeout,

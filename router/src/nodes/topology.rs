@@ -8,6 +8,7 @@ use futures::future::join_all;
 use holdfast_core::ErrorCode;
 use holdfast_core::space::{SHARDS_MAX, Shard};
 use holdfast_proto::{MESSAGE_BYTES_MAX, v1};
+use holdfast_transport::{DialError, Quiet, Security, explain, is_final};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -46,6 +47,8 @@ struct Leader {
 }
 
 pub(super) struct Topology {
+    security: Security,
+    quiet: Quiet,
     nodes: RwLock<BTreeMap<u64, NodeView>>,
     /// Nodes whose ids are not known: asked while none of the known ones answers.
     seeds: Vec<(String, Client)>,
@@ -57,16 +60,22 @@ pub(super) struct Topology {
 }
 
 impl Topology {
-    pub(super) fn new(nodes: &[(u64, String)], seeds: &[String]) -> Result<Self, tonic::transport::Error> {
+    pub(super) fn new(
+        nodes: &[(u64, String)],
+        seeds: &[String],
+        security: Security,
+    ) -> Result<Self, DialError> {
         let mut known = BTreeMap::new();
         for (id, address) in nodes {
-            let client = connect(address)?;
+            let client = connect(&security, address)?;
             known.insert(*id, NodeView { id: *id, address: address.clone(), client, reachable: false });
         }
-        let seeds = seeds.iter().map(|address| Ok((address.clone(), connect(address)?)));
+        let seeds = seeds.iter().map(|address| Ok((address.clone(), connect(&security, address)?)));
         Ok(Self {
             nodes: RwLock::new(known),
-            seeds: seeds.collect::<Result<_, tonic::transport::Error>>()?,
+            seeds: seeds.collect::<Result<_, DialError>>()?,
+            security: security.clone(),
+            quiet: Quiet::default(),
             cluster_id: OnceLock::new(),
             leaders: RwLock::default(),
             shards: AtomicU16::new(0),
@@ -126,7 +135,10 @@ impl Topology {
     /// Asks every node what it knows. Answers in how many groups no leader is known and reachable,
     /// `None` if the cluster's layout is unknown.
     pub(super) async fn refresh(&self) -> Option<usize> {
-        let asked = self.nodes().into_iter().map(|node| async move { (node.id, ask(node.client).await) });
+        let asked = self.nodes().into_iter().map(|node| async move {
+            let who = format!("node {} at {}", node.id, node.address);
+            (node.id, self.ask(node.client, &who).await)
+        });
         let mut answers = Vec::new();
         for (id, answer) in join_all(asked).await {
             let answer = answer.filter(|answer| self.is_ours(answer, &format!("node {id}")));
@@ -137,7 +149,7 @@ impl Topology {
         }
         if answers.is_empty() {
             let asked = self.seeds.iter().map(|(address, client)| async move {
-                ask(client.clone()).await.filter(|answer| self.is_ours(answer, address))
+                self.ask(client.clone(), address).await.filter(|answer| self.is_ours(answer, address))
             });
             answers.extend(join_all(asked).await.into_iter().flatten());
         }
@@ -157,6 +169,24 @@ impl Topology {
             *self.leaders.write() = leaders;
         }
         self.leaderless()
+    }
+
+    /// What one node knows, if it answers. A node that does not believe this router says so in the
+    /// log: no client could act on it.
+    async fn ask(&self, mut client: Client, who: &str) -> Option<v1::TopologyResponse> {
+        let asking = client.topology(v1::TopologyRequest {});
+        match tokio::time::timeout(ASK_TIMEOUT, asking).await.ok()? {
+            Ok(answer) => Some(answer.into_inner()),
+            Err(status) => {
+                let told = format!("{who} and this router do not come together: {}", explain(&status));
+                if is_final(&status)
+                    && let Some(left_out) = self.quiet.tell(&told)
+                {
+                    tracing::error!(left_out, "{told}");
+                }
+                None
+            }
+        }
     }
 
     /// Whether the answer comes from the cluster that this router serves: the one that answered
@@ -189,10 +219,15 @@ impl Topology {
         }
         let mut nodes = self.nodes.write();
         for member in &answer.nodes {
-            if nodes.contains_key(&member.id) || nodes.len() >= NODES_MAX {
+            let is_known = match nodes.get(&member.id) {
+                // It has moved, unless the one who says so is wrong.
+                Some(known) => known.reachable || known.address == member.address,
+                None => nodes.len() >= NODES_MAX,
+            };
+            if is_known {
                 continue;
             }
-            match connect(&member.address) {
+            match connect(&self.security, &member.address) {
                 Ok(client) => {
                     let (id, address) = (member.id, member.address.clone());
                     nodes.insert(id, NodeView { id, address, client, reachable: false });
@@ -205,20 +240,15 @@ impl Topology {
     }
 }
 
-async fn ask(mut client: Client) -> Option<v1::TopologyResponse> {
-    let asking = client.topology(v1::TopologyRequest {});
-    let answer = tokio::time::timeout(ASK_TIMEOUT, asking).await.ok()?.ok()?;
-    Some(answer.into_inner())
-}
-
-fn connect(address: &str) -> Result<Client, tonic::transport::Error> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))?
-        .connect_timeout(Duration::from_secs(1))
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(Duration::from_secs(5))
-        .keep_alive_timeout(Duration::from_secs(3))
-        .keep_alive_while_idle(true);
-    Ok(Client::new(endpoint.connect_lazy())
+fn connect(security: &Security, address: &str) -> Result<Client, DialError> {
+    let timeouts = |endpoint: Endpoint| {
+        endpoint
+            .connect_timeout(Duration::from_secs(1))
+            .http2_keep_alive_interval(Duration::from_secs(5))
+            .keep_alive_timeout(Duration::from_secs(3))
+            .keep_alive_while_idle(true)
+    };
+    Ok(Client::new(security.channel(address, timeouts)?)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX))
 }
