@@ -18,7 +18,7 @@ fn callers(path: &str) -> &'static [Role] {
         ("holdfast.v1.Raft", _) => &[Role::Node],
         ("holdfast.v1.Founding", _) => &[Role::Operator],
         // What an operator must see to found a cluster; nothing that is a user's.
-        ("holdfast.v1.Node", "ReadMeta" | "Topology" | "StateHash") => &[Role::Router, Role::Operator],
+        ("holdfast.v1.Node", "ReadMeta" | "Topology") => &[Role::Router, Role::Operator],
         ("holdfast.v1.Node", _) => &[Role::Router],
         _ => &[],
     }
