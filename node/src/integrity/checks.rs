@@ -102,6 +102,7 @@ impl Check {
 
     fn begin(&mut self, state: &ShardState) -> Arc<Progress> {
         self.replacements = state.replacements();
+        state.clear_doubt();
         Arc::clone(self.running.insert(Arc::default()))
     }
 
@@ -196,7 +197,9 @@ impl Checks {
             let due = settings.scrub_every / 2;
             let rank = |group: &Group| {
                 let check = &group.rows;
-                let is_new = check.last.is_none() || check.replacements != group.state.replacements();
+                let is_new = check.last.is_none()
+                    || check.replacements != group.state.replacements()
+                    || group.state.is_doubted();
                 let age = check.last.as_ref().map_or(Duration::MAX, |(_, at)| now.duration_since(*at));
                 let may = check.not_before.is_none_or(|at| at <= now) && group.state.visible().is_some();
                 match (check.wanted.is_some(), is_new) {

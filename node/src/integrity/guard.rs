@@ -123,6 +123,8 @@ impl Guard {
             }
         }
         self.metrics.quarantined.set(count);
+        // Here, and not where rows are read: a thread that hangs must not look young.
+        self.metrics.scrub_age.set(i64::try_from(self.checks.oldest().as_secs()).unwrap_or(i64::MAX));
     }
 
     fn judge(
@@ -245,7 +247,6 @@ impl Guard {
                 tracing::error!(group = id, %error, "the replica could not be made anew; it stays in quarantine");
             }
         }
-        self.metrics.scrub_age.set(i64::try_from(self.checks.oldest().as_secs()).unwrap_or(i64::MAX));
     }
 
     /// Proposes a point in every group that this node leads, but for those that are at rest and were

@@ -107,7 +107,6 @@ impl Worker {
             // Released before the result is known: whoever waits may want to close it next.
             drop(state);
             self.checks.rows_ended(group, ended);
-            self.metrics.scrub_age.set(i64::try_from(self.checks.oldest().as_secs()).unwrap_or(i64::MAX));
         }
     }
 

@@ -1,4 +1,5 @@
 use super::KindCounts;
+use super::batch::{Done, Target, apply_entries};
 use super::files::{BootId, OpenError, Opened, ShardFiles};
 use super::points::{Point, Points};
 use super::position::Applied;
@@ -11,18 +12,12 @@ use super::view::Views;
 use crate::index::Spaces;
 use crate::metrics::ApplyMetrics;
 use crate::raft::{
-    AppliedState, Applier, ApplierError, Clock, CommittedBody, CommittedEntry, GroupId, LogPosition,
-    Outcomes, ReplicaReport, SystemClock,
+    AppliedState, Applier, ApplierError, Clock, CommittedEntry, GroupId, Outcomes, ReplicaReport, SystemClock,
 };
 use crate::snapshot::{SnapshotFile, SnapshotFiles};
-use bytes::Bytes;
-use holdfast_core::apply::{self, Position};
-use holdfast_core::codec::{CodecError, Stored};
-use holdfast_core::command::Command;
-use holdfast_core::event::Event;
-use holdfast_core::limits::BATCH_ROWS_MAX;
-use holdfast_core::outcome::Outcome;
-use holdfast_core::state::{Overlay, Reader, StateError, StateHash};
+use holdfast_core::codec::CodecError;
+use holdfast_core::state::{Reader, StateError, StateHash};
+#[cfg(test)]
 use holdfast_core::{Error, ErrorCode};
 use parking_lot::{Mutex, RwLock};
 use std::path::Path;
@@ -30,10 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-
-/// A batch is written when it holds this many rows, so that a usual next command still fits into
-/// [`BATCH_ROWS_MAX`]; sled holds a process-wide lock while it takes a batch.
-const BATCH_ROWS_FULL: usize = BATCH_ROWS_MAX * 3 / 4;
 
 /// Which replica of which shard, and where it is.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +68,7 @@ pub struct ShardState {
     pub(super) log_bytes: AtomicU64,
     /// Memories by kind at the visible index.
     pub(super) kinds: Mutex<KindCounts>,
-    metrics: Option<ApplyMetrics>,
+    pub(super) metrics: Option<ApplyMetrics>,
     pub(super) files: Mutex<Option<ShardFiles>>,
     pub(super) snapshots: Arc<SnapshotFiles>,
     /// Microseconds to wait before each apply, so that the build of a snapshot file keeps up.
@@ -86,6 +77,8 @@ pub struct ShardState {
     pub(super) installed: AtomicU64,
     /// Held by whoever replaces it.
     pub(super) replacing: Mutex<()>,
+    /// The rows did not have their hash when they were last written to a file.
+    pub(super) doubted: AtomicBool,
     /// A snapshot file waits for a rebuild to end.
     pub(super) install_waits: AtomicBool,
 }
@@ -170,6 +163,7 @@ impl ShardState {
             pause_us: AtomicU64::new(0),
             installed: AtomicU64::new(installed),
             replacing: Mutex::default(),
+            doubted: AtomicBool::new(false),
             install_waits: AtomicBool::new(false),
         })
     }
@@ -279,144 +273,9 @@ impl ShardState {
     }
 }
 
-/// Commands that were applied and are not in sled yet.
-struct Batch<'a> {
-    db: &'a sled::Db,
-    overlay: Overlay<SledReader<'a>>,
-    applied: Applied,
-    events: Vec<Event>,
-    points: Vec<Point>,
-    views: Option<&'a mut Views>,
-    /// Whose readers are to see it; none for a database that is being rebuilt.
-    live: Option<&'a ShardState>,
-}
-
-/// Where entries are applied to.
-pub(super) struct Target<'a> {
-    pub(super) db: &'a sled::Db,
-    pub(super) views: Option<&'a mut Views>,
-    pub(super) live: Option<&'a ShardState>,
-}
-
-/// What applying entries came to.
-pub(super) struct Done {
-    pub(super) applied: Applied,
-    pub(super) answers: Vec<Outcomes>,
-    pub(super) points: Vec<Point>,
-}
-
-/// Applies entries to a database that holds everything up to `before`.
-pub(super) fn apply_entries(
-    target: Target<'_>,
-    before: Applied,
-    entries: Vec<CommittedEntry>,
-) -> Result<Done, ApplierError> {
-    let Target { db, views, live } = target;
-    let overlay = Overlay::remembering(SledReader(db));
-    let (events, points) = (Vec::new(), Vec::new());
-    let mut batch = Batch { db, overlay, applied: before, events, points, views, live };
-    let mut answers = Vec::with_capacity(entries.len());
-    for entry in entries {
-        batch.applied.log_bytes += entry.log_bytes();
-        let mut has_point = false;
-        let outcomes = match entry.body {
-            CommittedBody::Blank => Vec::new(),
-            CommittedBody::Membership(bytes) => {
-                batch.applied.membership = bytes;
-                Vec::new()
-            }
-            CommittedBody::Normal(payload) => {
-                batch.apply(entry.position, payload.stamp_us, &payload.commands, &mut has_point)?
-            }
-        };
-        batch.applied.last = Some(entry.position);
-        batch.applied.partial = None;
-        answers.push(outcomes);
-        if has_point {
-            // The hash is that of whole batches: one ends here, on every replica.
-            batch.commit()?;
-            batch.points.push(Point { index: entry.position.index, hash: batch.applied.hash });
-        }
-    }
-    batch.commit()?;
-    Ok(Done { applied: batch.applied, answers, points: batch.points })
-}
-
-impl Batch<'_> {
-    /// Applies the commands of one entry but for those that are applied already.
-    fn apply(
-        &mut self,
-        position: LogPosition,
-        stamp_us: u64,
-        commands: &[Bytes],
-        has_point: &mut bool,
-    ) -> Result<Outcomes, ApplierError> {
-        let stamp_us = i64::try_from(stamp_us).unwrap_or(i64::MAX);
-        let done = self.applied.done_of(position.index);
-        let mut outcomes = Vec::with_capacity(commands.len());
-        for (ordinal, bytes) in commands.iter().enumerate() {
-            if ordinal < done {
-                // Applied before this process started: nobody waits for the answer any more.
-                outcomes.push(encoded(&Outcome::Failed(answered_before()))?);
-                continue;
-            }
-            if self.overlay.len() >= BATCH_ROWS_FULL {
-                let ordinal = u32::try_from(ordinal).map_err(|error| fatal(&error))?;
-                self.applied.partial = Some((position.index, ordinal));
-                self.commit()?;
-            }
-            let command = Command::decode(bytes).map_err(|error| fatal(&error))?;
-            *has_point |= matches!(command, Command::HashPoint);
-            let at = Position { log_index: position.index, stamp_us };
-            let done = apply::apply(&mut self.overlay, at, &command);
-            let done = done.map_err(|error| self.rows_failed(&error))?;
-            self.events.extend(done.events);
-            outcomes.push(encoded(&done.outcome)?);
-        }
-        Ok(outcomes)
-    }
-
-    /// A row that was read is not one that was written.
-    fn rows_failed(&self, error: &dyn std::error::Error) -> ApplierError {
-        if let Some(live) = self.live {
-            live.suspect_rows(self.applied.last.map_or(0, |last| last.index), &error.to_string());
-        }
-        fatal(error)
-    }
-
-    /// Writes the batch in one atomic step and shows it to the live images.
-    fn commit(&mut self) -> Result<(), ApplierError> {
-        let overlay = std::mem::replace(&mut self.overlay, Overlay::remembering(SledReader(self.db)));
-        let changes = overlay.into_changes().map_err(|error| fatal(&error))?;
-        if let Some(views) = &mut self.views {
-            views.keep(&changes.rows);
-        }
-        self.applied.hash.follow(&changes);
-        self.applied.count(&changes).map_err(|error| self.rows_failed(&error))?;
-        if let Some(metrics) = self.live.and_then(|live| live.metrics.as_ref()) {
-            metrics.written(changes.rows.len());
-        }
-        let mut writes = sled::Batch::default();
-        for change in changes.rows {
-            match change.new {
-                Some(value) => writes.insert(change.key, value),
-                None => writes.remove(change.key),
-            }
-        }
-        writes.insert(Applied::key(), self.applied.encode().map_err(|error| fatal(&error))?);
-        let announced = self.live.map(|live| live.spaces.open_batch());
-        self.db.apply_batch(writes).map_err(|error| fatal(&error))?;
-        if let Some(announced) = announced {
-            announced.deliver(&self.events);
-        }
-        self.events.clear();
-        Ok(())
-    }
-}
-
 impl ShardState {
     /// Notes that rows cannot be read, so that the next start makes the state anew.
-    fn suspect_rows(&self, index: u64, detail: &str) {
+    pub(super) fn suspect_rows(&self, index: u64, detail: &str) {
         tracing::error!(group = self.group, index, detail, "rows cannot be read");
         let suspicion =
             Suspicion { reason: Reason::Unreadable, detail: detail.to_owned(), index, since_us: now_us() };
@@ -511,17 +370,6 @@ pub(super) fn read_applied(db: &sled::Db) -> Result<Applied, String> {
     }
 }
 
-fn answered_before() -> Error {
-    Error::new(
-        ErrorCode::UnknownOutcome,
-        "this command was applied before a restart; repeat it to learn its outcome",
-    )
-}
-
-fn encoded(outcome: &Outcome) -> Result<Bytes, ApplierError> {
-    outcome.encode().map(Bytes::from).map_err(|error| fatal(&error))
-}
-
-fn fatal(error: &dyn std::error::Error) -> ApplierError {
+pub(super) fn fatal(error: &dyn std::error::Error) -> ApplierError {
     ApplierError::new(error.to_string())
 }

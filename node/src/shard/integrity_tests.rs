@@ -63,6 +63,9 @@ fn a_flipped_byte_and_a_lost_row_are_found() {
     assert_eq!((sound.index, sound.kept.0), (6, state.rows()));
     state.damage(&memory_rows(), 1, Damage::Row);
     assert!(!scrub(&state).unwrap().is_sound());
+    assert!(!state.is_doubted());
+    assert!(state.build_snapshot(&BuildLimits::default(), false, &AtomicBool::new(false)).is_err());
+    assert!(state.is_doubted(), "no file is made of such rows, and they are read soon");
     state.damage(&memory_rows(), 255, Damage::Row);
     assert!(scrub(&state).unwrap().is_sound(), "and back");
     let key = state.db().scan_prefix(memory_rows()).next().unwrap().unwrap().0;

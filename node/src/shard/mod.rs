@@ -8,6 +8,7 @@
 //! - what cannot be read is set aside and rebuilt from snapshot file and log, never taken as empty.
 
 mod applier;
+mod batch;
 mod check_index;
 #[cfg(test)]
 mod damage;

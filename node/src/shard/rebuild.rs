@@ -5,7 +5,8 @@
 //! at which the other replicas agree, catches up with what is applied meanwhile, and takes the place of
 //! the first between two applies. openraft notices nothing: the applied position stays what it was.
 
-use super::applier::{Applying, Done, ShardState, Target, apply_entries};
+use super::applier::{Applying, ShardState};
+use super::batch::{Done, Target, apply_entries};
 use super::files::OpenError;
 use super::points::Point;
 use super::position::Applied;

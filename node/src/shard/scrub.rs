@@ -37,6 +37,17 @@ pub struct Progress {
 }
 
 impl ShardState {
+    /// Whether the rows should be read soon: they did not have their hash when a snapshot file was to be
+    /// made of them.
+    pub fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Relaxed)
+    }
+
+    /// They are being read.
+    pub fn clear_doubt(&self) {
+        self.doubted.store(false, Ordering::Relaxed);
+    }
+
     /// Reads all rows as they are now and compares them with the hash that was kept. `pace` is told the
     /// bytes of each step and blocks for as long as the next is to wait. Blocks until it is done.
     ///

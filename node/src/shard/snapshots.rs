@@ -107,7 +107,11 @@ impl ShardState {
             }
         }
         drop(view);
-        let file = draft.publish()?;
+        let file = draft.publish().inspect_err(|error| {
+            if matches!(error, SnapshotError::Rows(_)) {
+                self.doubted.store(true, Ordering::Relaxed);
+            }
+        })?;
         // Not for durability, which sled cannot give: so that after a kill the state is not behind
         // the purged log, which would cost a restore.
         self.db().flush().map_err(|error| StateError(format!("sled: {error}")))?;
