@@ -184,6 +184,16 @@ fn stored(shown: &Scrape, node: &str) -> [f64; 3] {
     })
 }
 
+/// Said twice with one key, it is written once.
+async fn write_once_twice(api: &Api) {
+    for _ in 0..2 {
+        let request = api.request(Method::POST, "/v1/users/cid/memories").header("Idempotency-Key", "k");
+        let (status, answer) =
+            api.send(request.json(&json!({ "memories": [{ "content": "once" }] }))).await.unwrap();
+        assert_eq!(status, StatusCode::CREATED, "{answer}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_numbers_are_those_of_the_load() {
     let data = scratch();
@@ -195,13 +205,7 @@ async fn the_numbers_are_those_of_the_load() {
     let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(1);
     let body = json!({ "memories": [{ "content": "gone soon", "expires_at": soon.to_string() }] });
     api.ok("/v1/users/ann/memories", &body).await;
-    // Said twice with one key, it is written once.
-    for _ in 0..2 {
-        let request = api.request(Method::POST, "/v1/users/cid/memories").header("Idempotency-Key", "k");
-        let request = request.json(&json!({ "memories": [{ "content": "once" }] }));
-        let (status, answer) = api.send(request).await.unwrap();
-        assert_eq!(status, StatusCode::CREATED, "{answer}");
-    }
+    write_once_twice(&api).await;
     server.admin_api().replicas_agree().await;
     let deadline = Instant::now() + Duration::from_secs(20);
     let shown = loop {

@@ -248,7 +248,10 @@ async fn messages_count_only_from_whom_they_say_they_are() {
         assert_eq!(founding.unwrap_err().code(), Code::PermissionDenied, "{name}");
     }
     for name in ["router-1", "operator-1"] {
-        assert!(NodeClient::new(channel(name)).topology(v1::TopologyRequest {}).await.is_ok(), "{name}");
+        assert!(
+            NodeClient::new(channel(name)).topology(v1::TopologyRequest::default()).await.is_ok(),
+            "{name}"
+        );
     }
     cluster.api().add("ann", &["all is well"]).await;
 }

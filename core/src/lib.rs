@@ -6,7 +6,7 @@
 //! the command (see [`command`]).
 //!
 //! Where to look:
-//! - [`memory`], [`space`]: what is stored, and whose it is.
+//! - [`memory`], [`space`]: what is stored, and whose it is; [`shard_map`]: which shard keeps it.
 //! - [`keys`]: where each row lives, one file per key family.
 //! - [`command`], [`mod@apply`]: what may happen to it.
 //! - [`state`]: the sorted byte map below, its overlay, its hash and its conformance suite.
@@ -26,6 +26,7 @@ pub mod limits;
 pub mod memory;
 pub mod outcome;
 pub mod score;
+pub mod shard_map;
 pub mod space;
 pub mod state;
 pub mod text;

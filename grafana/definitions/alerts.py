@@ -70,6 +70,15 @@ AVAILABILITY = (
         "lives; the node needs a restart, and perhaps a new disk.",
     ),
     Alert(
+        "HoldfastNodeReverted",
+        CRITICAL,
+        "1m",
+        f"max by ({NODE}) (holdfast_node_reverted) > 0 or max by ({NODE}) (holdfast_raft_refused_peers) > 0",
+        f"A node of {PLACE} has lost what it had acknowledged (told by node {{{{ $labels.node }}}})",
+        "Node {{ $labels.node }} has noticed that its own disk is an older copy, or refuses another node for that. The "
+        "groups go on with the other replicas. Stop the node that was set back and never start it from that copy.",
+    ),
+    Alert(
         "HoldfastTargetDown",
         WARNING,
         "3m",

@@ -113,7 +113,7 @@ CLIENTS = Row(
         Panel(
             "Repeated calls",
             "Calls to nodes per second that a router repeated: transport (no connection), not_leader (the leader "
-            "changed), behind (a replica had not seen enough), retry (the node asked for it).",
+            "changed), behind (a replica had not seen enough), retry (the node asked for it), wrong_shard (it has moved).",
             "a burst during a restart is normal; a steady rate means an unstable network or leaders that change.",
             "reqps",
             (Query("sum by (reason) (rate(holdfast_router_retries_total{<router>}[<rate>]))", "{{reason}}"),),
@@ -195,6 +195,17 @@ RAFT = Row(
             "s",
             (Query("holdfast_raft_quorum_age_seconds{<node>}", "node {{node}}"),),
             limits=((limits.QUORUM_AGE_SECONDS, "red"),),
+        ),
+        Panel(
+            "Disks that went back",
+            "Nodes that noticed that their own disk is an older copy, and nodes that others refuse for that.",
+            "anything above 0: runbook HoldfastNodeReverted.",
+            "none",
+            (
+                Query("holdfast_node_reverted{<node>}", "node {{node}} was set back"),
+                Query("holdfast_raft_refused_peers{<node>}", "refused by node {{node}}"),
+            ),
+            limits=((1, "red"),),
         ),
         Panel(
             "Time to commit and apply",

@@ -81,10 +81,44 @@ PATH = Row(
         Panel(
             "Calls repeated by routers",
             "behind: the replica had not yet seen what the caller had; not_leader: the leader changed; transport: no "
-            "connection; retry: the node asked for it. Each costs the recall a round.",
+            "connection; retry: the node asked for it; wrong_shard: it has moved. Each costs the recall a round.",
             "see Raft on Holdfast / Overview.",
             "reqps",
             (Query("sum by (reason) (rate(holdfast_router_retries_total{<router>}[<rate>]))", "{{reason}}"),),
+        ),
+        Panel(
+            "Reads by consistency and who answered",
+            "Reads of spaces per second: leader, replica (another one that proved its freshness), hedge (a follower that "
+            "answered in a slow leader's place), failed.",
+            "failed: runbook HoldfastErrorRate; bounded reads that mostly end at the leader ask for bounds that followers "
+            "cannot prove.",
+            "reqps",
+            (
+                Query(
+                    "sum by (consistency, outcome) (rate(holdfast_router_reads_total{<router>}[<rate>]))",
+                    "{{consistency}}: {{outcome}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Hedges",
+            "Reads per second that were also asked of a follower: won (it answered first), lost, behind (it had not seen "
+            "enough), failed. At most 5 of 100 reads are hedged.",
+            "many that are won: leaders are slow, look at their nodes; many that are behind: runbook HoldfastReplicaLag.",
+            "reqps",
+            (Query("sum by (outcome) (rate(holdfast_router_hedges_total{<router>}[<rate>]))", "{{outcome}}"),),
+        ),
+        Panel(
+            "Reads at the nodes",
+            "Reads that routers asked of replicas, per second, by consistency and by what the replica said.",
+            "behind: it had not seen what was asked, or could not prove its freshness; another one was asked.",
+            "reqps",
+            (
+                Query(
+                    "sum by (consistency, outcome) (rate(holdfast_node_reads_total{<node>}[<rate>]))",
+                    "{{consistency}}: {{outcome}}",
+                ),
+            ),
         ),
     ),
 )

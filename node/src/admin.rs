@@ -4,7 +4,8 @@
 //! - `/startupz`: the data is open and the node serves, or it waits for its cluster to be founded.
 //! - `/healthz`: 503 only when a group of this node has failed for good, which a restart may cure.
 //! - `/readyz`: 503 also while some group has no leader. That is the cluster's trouble and not this
-//!   node's: restarting it would make things worse.
+//!   node's: restarting it would make things worse. 503 too once the node has noticed that its disk is
+//!   an older copy: no restart mends that either.
 
 use crate::health::{Health, HealthReport};
 use crate::node::{Drainer, Node};
@@ -68,6 +69,9 @@ struct Answer {
     /// Some of those that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<Failed>,
+    /// Why the node takes no part in any group, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reverted: Option<String>,
 }
 
 /// What a drain came to.
@@ -134,7 +138,10 @@ impl Probes {
             Phase::Waiting => ("waiting for the founding", None, HealthReport::default()),
             Phase::Running { health, .. } => ("running", Some(health.node()), health.report()),
         };
-        let well = node.is_some() && report.failed.is_empty() && report.leaderless.is_empty();
+        let well = node.is_some()
+            && report.reverted.is_none()
+            && report.failed.is_empty()
+            && report.leaderless.is_empty();
         let ready = well && !draining;
         let answer = Answer {
             status: if ready { "ready" } else { "not ready" },
@@ -151,6 +158,7 @@ impl Probes {
                 .take(NAMED_MAX)
                 .map(|(group, reason)| Failed { group, reason })
                 .collect(),
+            reverted: report.reverted,
         };
         (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, answer)
     }

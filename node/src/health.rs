@@ -1,12 +1,12 @@
 //! What probes ask: does this node work, and does its cluster?
 
-use crate::raft::{Group, GroupId, NodeId};
+use crate::raft::{GroupId, NodeId, RaftNode};
+use std::sync::Arc;
 
 /// Looks at the groups of a running node. Cheap to clone.
 #[derive(Clone)]
 pub struct Health {
-    node: NodeId,
-    groups: Vec<Group>,
+    raft: Arc<RaftNode>,
 }
 
 /// What it sees.
@@ -19,22 +19,27 @@ pub struct HealthReport {
     pub leaderless: Vec<GroupId>,
     /// Groups of this node.
     pub groups: usize,
+    /// Why this node takes no part in any group: its disk is an older copy. No restart mends that.
+    pub reverted: Option<String>,
 }
 
 impl Health {
-    pub(crate) fn new(node: NodeId, groups: Vec<Group>) -> Self {
-        Self { node, groups }
+    pub(crate) fn new(raft: Arc<RaftNode>) -> Self {
+        Self { raft }
     }
 
     /// The node's id.
     pub fn node(&self) -> NodeId {
-        self.node
+        self.raft.node_id()
     }
 
     /// The present state of every group.
     pub fn report(&self) -> HealthReport {
-        let mut report = HealthReport { groups: self.groups.len(), ..HealthReport::default() };
-        for group in &self.groups {
+        let mut report = HealthReport { groups: self.raft.groups().count(), ..HealthReport::default() };
+        if let Some(proof) = self.raft.reverted() {
+            return HealthReport { reverted: Some(proof.to_string()), ..report };
+        }
+        for group in self.raft.groups() {
             let status = group.status();
             match (status.failure, status.leader.filter(|_| !status.lost_quorum)) {
                 (Some(why), _) => report.failed.push((status.group, why)),

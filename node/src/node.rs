@@ -12,10 +12,11 @@ use crate::raft::{
     Clock, GroupId, GroupSpec, GuardedClock, HandOverError, NodeId, OpenError as RaftOpenError, RaftNode,
     RaftNodeConfig, StaticAddresses,
 };
-use crate::service::{NodeService, Replica};
+use crate::service::{Layout, NodeService, Replica};
 use crate::shard::{BootId, OpenError, ShardPlace, ShardState};
 use crate::snapshot;
 use crate::sweeper;
+use holdfast_core::shard_map::ShardMap;
 use holdfast_core::space::SHARDS_MAX;
 use holdfast_proto::{MESSAGE_BYTES_MAX, v1};
 use holdfast_transport::Security;
@@ -105,6 +106,7 @@ pub struct Node {
     pub(crate) replicas: BTreeMap<GroupId, Replica>,
     metrics: Arc<NodeMetrics>,
     members: Vec<NodeId>,
+    service: NodeService,
     stop: CancellationToken,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
     sweeper: JoinHandle<()>,
@@ -179,28 +181,37 @@ impl Node {
                 return Err(StartError::Config(format!("starting the checking threads: {error}")));
             }
         };
+        let layout = Layout {
+            cluster_id: config.cluster_id.clone(),
+            shards: config.shards,
+            members: members.collect(),
+        };
         let service = NodeService::new(
-            config.cluster_id.clone(),
-            config.shards,
-            members.collect(),
+            layout,
+            Arc::clone(&raft),
             replicas.clone(),
             search_threads,
             Arc::clone(&metrics),
             &integrity,
         );
-        let server = serve(&raft, service, founding, &config.security, listener, stop.clone());
+        let server = serve(&raft, service.clone(), founding, &config.security, listener, stop.clone());
         let sweeper =
             tokio::spawn(sweeper::run(replicas.clone(), clock, metrics.sweeps.clone(), stop.clone()));
         let written = metrics.snapshots.clone();
         let snapshots =
             tokio::spawn(snapshot::run(Arc::clone(&raft), groups, config.snapshots, written, stop.clone()));
         let members = config.members.iter().map(|(id, _)| *id).collect();
-        Ok(Self { raft, replicas, metrics, members, stop, server, sweeper, snapshots, integrity })
+        Ok(Self { raft, replicas, metrics, members, service, stop, server, sweeper, snapshots, integrity })
     }
 
     /// This node's id.
     pub fn id(&self) -> NodeId {
         self.raft.node_id()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn service(&self) -> NodeService {
+        self.service.clone()
     }
 
     /// What this node measures, each metric with the label `node`. Once the node stops, its groups,
@@ -221,7 +232,13 @@ impl Node {
 
     /// What the node's probes look at.
     pub fn health(&self) -> Health {
-        Health::new(self.id(), self.replicas.values().map(|replica| replica.group.clone()).collect())
+        Health::new(Arc::clone(&self.raft))
+    }
+
+    /// Goes by another map of slots from now on, if it is newer. Reads and writes of a slot that its
+    /// shard does not own are refused, with the epoch of the map, so that routers read it again.
+    pub fn set_shard_map(&self, map: ShardMap) {
+        self.service.set_shard_map(map);
     }
 
     /// Waits until every group has a leader that this node knows; false at the deadline.

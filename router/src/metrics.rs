@@ -14,7 +14,12 @@ const SECONDS: [f64; 14] =
     [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0];
 
 /// Why a call to a node is repeated.
-const RETRY_REASONS: [&str; 4] = ["transport", "not_leader", "behind", "retry"];
+const RETRY_REASONS: [&str; 5] = ["transport", "not_leader", "behind", "retry", "wrong_shard"];
+/// How fresh a read asks its answer to be, and who gave it.
+const CONSISTENCIES: [&str; 3] = ["session", "linearizable", "bounded"];
+const READ_OUTCOMES: [&str; 4] = ["leader", "replica", "hedge", "failed"];
+/// What became of a hedge.
+const HEDGE_OUTCOMES: [&str; 4] = ["won", "lost", "behind", "failed"];
 
 pub(crate) struct Metrics {
     registry: Registry,
@@ -23,7 +28,36 @@ pub(crate) struct Metrics {
     embed_seconds: Histogram,
     embedded_texts: prometheus::IntCounter,
     retries: IntCounterVec,
+    reads: IntCounterVec,
+    hedges: IntCounterVec,
     leaderless: IntGauge,
+}
+
+fn reads() -> Result<IntCounterVec, prometheus::Error> {
+    let options = Opts::new(
+        "holdfast_router_reads_total",
+        "Reads of spaces by consistency and by who answered: the leader, another replica that proved its \
+         freshness, a hedge, or nobody.",
+    );
+    let reads = IntCounterVec::new(options, &["consistency", "outcome"])?;
+    for consistency in CONSISTENCIES {
+        for outcome in READ_OUTCOMES {
+            reads.with_label_values(&[consistency, outcome]);
+        }
+    }
+    Ok(reads)
+}
+
+fn hedges() -> Result<IntCounterVec, prometheus::Error> {
+    let options = Opts::new(
+        "holdfast_router_hedges_total",
+        "Reads that were also asked of a follower because the leader was slow, by what became of that.",
+    );
+    let hedges = IntCounterVec::new(options, &["outcome"])?;
+    for outcome in HEDGE_OUTCOMES {
+        hedges.with_label_values(&[outcome]);
+    }
+    Ok(hedges)
 }
 
 impl Metrics {
@@ -54,6 +88,8 @@ impl Metrics {
                 Opts::new("holdfast_router_retries_total", "Calls to nodes that were repeated, by reason."),
                 &["reason"],
             )?,
+            reads: reads()?,
+            hedges: hedges()?,
             leaderless: IntGauge::new(
                 "holdfast_router_groups_without_leader",
                 "Raft groups whose leader this router does not know or cannot reach.",
@@ -62,12 +98,14 @@ impl Metrics {
         for reason in RETRY_REASONS {
             metrics.retries.with_label_values(&[reason]);
         }
-        let collectors: [Box<dyn prometheus::core::Collector>; 6] = [
+        let collectors: [Box<dyn prometheus::core::Collector>; 8] = [
             Box::new(metrics.requests.clone()),
             Box::new(metrics.request_seconds.clone()),
             Box::new(metrics.embed_seconds.clone()),
             Box::new(metrics.embedded_texts.clone()),
             Box::new(metrics.retries.clone()),
+            Box::new(metrics.reads.clone()),
+            Box::new(metrics.hedges.clone()),
             Box::new(metrics.leaderless.clone()),
         ];
         for collector in collectors {
@@ -88,6 +126,14 @@ impl Metrics {
 
     pub(crate) fn count_retry(&self, reason: &'static str) {
         self.retries.with_label_values(&[reason]).inc();
+    }
+
+    pub(crate) fn count_read(&self, consistency: &'static str, outcome: &'static str) {
+        self.reads.with_label_values(&[consistency, outcome]).inc();
+    }
+
+    pub(crate) fn count_hedge(&self, outcome: &'static str) {
+        self.hedges.with_label_values(&[outcome]).inc();
     }
 
     pub(crate) fn set_leaderless(&self, groups: usize) {

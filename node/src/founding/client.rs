@@ -399,6 +399,7 @@ fn read_meta(what: v1::read_meta_request::What) -> v1::ReadMetaRequest {
         consistency: v1::Consistency::Linearizable.into(),
         at_least: None,
         deadline_ms: u32::try_from(ASK_TIMEOUT.as_millis() / 4).unwrap_or(u32::MAX),
+        ..v1::Read::default()
     };
     v1::ReadMetaRequest { read: Some(read), what: Some(what) }
 }

@@ -8,6 +8,7 @@
 mod applies;
 mod calls;
 mod integrity;
+mod reads;
 mod recalls;
 mod scrape;
 mod snapshots;
@@ -16,6 +17,7 @@ mod writes;
 pub(crate) use applies::ApplyMetrics;
 pub(crate) use calls::CallMetrics;
 pub(crate) use integrity::{IntegrityMetrics, Mismatch};
+pub(crate) use reads::ReadMetrics;
 pub(crate) use recalls::{RecallMetrics, Step};
 pub(crate) use scrape::{Scraper, Sources};
 pub(crate) use snapshots::SnapshotMetrics;
@@ -46,6 +48,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) writes: WriteMetrics,
     pub(crate) sweeps: SweepMetrics,
     pub(crate) applies: ApplyMetrics,
+    pub(crate) reads: ReadMetrics,
     pub(crate) recalls: RecallMetrics,
     pub(crate) snapshots: SnapshotMetrics,
     pub(crate) integrity: IntegrityMetrics,
@@ -71,6 +74,7 @@ impl NodeMetrics {
             writes: WriteMetrics::new(&maker)?,
             sweeps: SweepMetrics::new(&maker)?,
             applies: ApplyMetrics::new(&maker)?,
+            reads: ReadMetrics::new(&maker)?,
             recalls: RecallMetrics::new(&maker)?,
             snapshots: SnapshotMetrics::new(&maker)?,
             integrity: IntegrityMetrics::new(&maker)?,

@@ -47,6 +47,18 @@ const QUORUM_AGE: Def = Def(
     &[],
     G,
 );
+const REVERTED: Def = Def(
+    "holdfast_node_reverted",
+    "Whether this node has stopped its groups because its disk is an older copy.",
+    &[],
+    G,
+);
+const REFUSED_PEERS: Def = Def(
+    "holdfast_raft_refused_peers",
+    "Nodes that lost log entries or votes which they had acknowledged to this one.",
+    &[],
+    G,
+);
 const ENTRIES: Def =
     Def("holdfast_raft_proposed_entries_total", "Log entries that this node proposed.", &[], C);
 const COMMANDS: Def =
@@ -122,7 +134,7 @@ const SPACES_WORN: Def = Def(
     C,
 );
 
-const ALL: [&Def; 34] = [
+const ALL: [&Def; 36] = [
     &GROUPS,
     &IS_LEADER,
     &TERM,
@@ -131,6 +143,8 @@ const ALL: [&Def; 34] = [
     &COMMIT_LAG,
     &APPLY_LAG,
     &QUORUM_AGE,
+    &REVERTED,
+    &REFUSED_PEERS,
     &ENTRIES,
     &COMMANDS,
     &LOG_BATCHES,
@@ -256,6 +270,8 @@ impl Sources {
         }
         families.add(&TERM_CHANGES, &[], term_changes as f64);
         families.add(&QUORUM_AGE, &[], quorum_age_ms as f64 / 1e3);
+        families.add(&REVERTED, &[], f64::from(u8::from(self.raft.reverted().is_some())));
+        families.add(&REFUSED_PEERS, &[], self.raft.refused_peers().len() as f64);
         families.add(&ENTRIES, &[], entries as f64);
         families.add(&COMMANDS, &[], commands as f64);
     }

@@ -1,5 +1,6 @@
 //! What can go wrong in a Raft group, in words that say whether a retry is safe.
 
+use super::reversion::Reverted;
 use super::types::{GroupId, LogPosition, NodeId};
 
 /// Why a group's state could not apply or be read. Fatal for the group on this node.
@@ -191,6 +192,9 @@ pub enum OpenError {
         /// The last position in the log.
         log_end: Option<LogPosition>,
     },
+    /// An earlier run found that this disk went back.
+    #[error("{0}")]
+    Reverted(Box<Reverted>),
     /// openraft refused to start.
     #[error("group {group} did not start: {cause}")]
     Start {

@@ -15,6 +15,7 @@ use super::acks::AckClock;
 use super::batcher::{BatchCounters, Batcher, Held, Proposed, Queue, Reins};
 use super::clock::Clock;
 use super::error::{LogError, ProposeError, ReadError, ReadRefused};
+use super::freshness::Following;
 use super::log::GroupLog;
 use super::reads::{ReadConfirmer, ReadQueue};
 use super::rest::Rest;
@@ -39,6 +40,8 @@ pub(crate) struct Replica {
     pub(crate) raft: RaftHandle,
     pub(crate) log: GroupLog,
     pub(crate) acks: Arc<AckClock>,
+    /// What leaders told this replica about the freshness of its state.
+    pub(crate) following: Arc<Following>,
     /// The age at which a confirmation of leadership is too old.
     pub(crate) lease: Duration,
     /// For how long each replica turns away candidates after it has heard its leader.
@@ -240,6 +243,25 @@ impl Group {
         let entries = self.0.replica.log.entries(first..end, bytes_max).await?;
         let readable = |entry| committed_entry(entry).map_err(|error| LogError::Corrupt(error.to_string()));
         entries.into_iter().map(readable).collect()
+    }
+
+    /// The moment until which a state that shows everything up to `visible` is proved to hold all
+    /// that was acknowledged; `None` if nothing proves anything. What was acknowledged later may be
+    /// missing: the state is stale by at most the time since then, up to the rate at which the clocks
+    /// of two machines drift apart.
+    ///
+    /// A leader proves it by the last request that a majority accepted, a follower by what leaders
+    /// told it with their heartbeats.
+    pub fn fresh_until(&self, visible: Option<u64>) -> Option<Instant> {
+        let status = self.status();
+        if status.is_leader {
+            return status.last_quorum_ack.filter(|_| status.leader_applied_own_term);
+        }
+        self.0.replica.following.fresh_until(visible?)
+    }
+
+    pub(crate) fn following(&self) -> Arc<Following> {
+        self.0.replica.following.clone()
     }
 
     /// Follows who leads the group.

@@ -13,6 +13,7 @@ mod apply_pool;
 mod batcher;
 mod clock;
 mod error;
+mod freshness;
 mod group;
 mod guarded_clock;
 mod handover;
@@ -25,6 +26,7 @@ mod reads;
 mod record;
 mod report;
 mod rest;
+mod reversion;
 mod runs;
 mod service;
 mod starter;
@@ -33,6 +35,7 @@ mod status;
 mod transfer;
 mod types;
 mod wire;
+mod witness;
 
 pub use address::{AddressBook, StaticAddresses};
 pub use batcher::{ENTRY_BYTES_MAX, ENTRY_COMMANDS_MAX, Proposed};
@@ -44,12 +47,14 @@ pub use handover::HandOverError;
 pub use log::{LogStats, TIME_BOUNDS_US, TimeCounts};
 pub use multi::{GroupSpec, LogFiles, RaftNode, RaftNodeConfig, Timing};
 pub use report::{NodeReport, ReplicaReport};
+pub use reversion::Reverted;
 pub use service::RaftService;
 pub use status::{GroupStatus, LeadershipWatch};
 pub use types::{
     AppliedState, Applier, CommittedBody, CommittedEntry, ENTRY_PAYLOAD_FORMAT, EntryPayload, GroupId,
     LogPosition, NodeId, Outcomes,
 };
+pub use witness::{Kept, Mark};
 
 /// What the simulation stands on in place of a machine.
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! All Raft groups of one node.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,10 +11,12 @@ use futures::StreamExt;
 use holdfast_transport::Security;
 use openraft::error::{InitializeError as RaftInitializeError, RaftError};
 use openraft::{Config, SnapshotPolicy};
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
 
 use super::address::AddressBook;
 use super::clock::Clock;
-use super::error::{InitializeError, OpenError};
+use super::error::{InitializeError, LogError, OpenError};
 use super::group::Group;
 use super::handover::{HandOverError, hand_over_all};
 pub use super::log::LogFiles;
@@ -21,12 +24,17 @@ use super::log::{LogDevice, LogStats};
 use super::network::Peers;
 use super::platform::Platform;
 use super::report::{self, NodeReport};
+use super::reversion::{Reversion, Reverted};
 use super::service::{RaftService, Registry};
 use super::starter::Starter;
 use super::transfer::Transfers;
 use super::types::{Applier, GroupId, NodeId};
+use super::witness::Witness;
 use crate::snapshot::{SnapshotFile, SnapshotFiles};
 
+/// How long a node that starts waits for what others remember of it before it takes part in
+/// elections, in heartbeats: 5 s in production. It waits that long only where a node is down.
+const RECOLLECT_HEARTBEATS: u32 = 20;
 /// Groups that recover at the same time when the node starts.
 const STARTING_MAX: usize = 8;
 
@@ -144,6 +152,9 @@ pub struct RaftNode {
     peers: Arc<Peers>,
     transfers: Arc<Transfers>,
     groups: BTreeMap<GroupId, Group>,
+    witness: Arc<Witness>,
+    reversion: Arc<Reversion>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl RaftNode {
@@ -174,19 +185,20 @@ impl RaftNode {
     ) -> Result<Self, OpenError> {
         check(&config, &specs)?;
         let Platform { log, group_cache_bytes: cache_bytes, pool, connect } = platform;
-        let (id, cluster, is_plain) = (config.node_id, config.cluster_id.clone(), config.security.is_plain());
-        let peers =
-            Arc::new(Peers::new(id, cluster, addresses, connect, is_plain, config.heartbeat, config.run));
+        let (witness, reversion) = memories(&config.dir)?;
+        let peers = Arc::new(Peers::new(&config, addresses, connect, witness.clone()));
         let transfers = Arc::new(Transfers::new(peers.clone(), config.fetch_bytes_per_second));
         let starter = Starter {
             config: &config,
             log: &log,
             pool,
-            peers: Arc::clone(&peers),
+            peers: peers.clone(),
+            reversion: reversion.clone(),
             transfers: &transfers,
             clock,
             cache_bytes,
         };
+        let others = others(&specs, config.node_id);
         let appliers: BTreeMap<GroupId, Arc<dyn Applier>> =
             specs.iter().map(|spec| (spec.id, Arc::clone(&spec.applier))).collect();
         let started: Vec<Result<Group, OpenError>> = futures::stream::iter(specs)
@@ -204,6 +216,9 @@ impl RaftNode {
             peers,
             transfers,
             groups: BTreeMap::new(),
+            witness,
+            reversion,
+            tasks: Mutex::default(),
         };
         let mut failure = None;
         for result in started {
@@ -220,10 +235,47 @@ impl RaftNode {
         }
         for (id, group) in &node.groups {
             if let Some(applier) = appliers.get(id) {
-                node.registry.insert(*id, group.raft().clone(), Arc::clone(applier));
+                node.registry.insert(group, Arc::clone(applier));
             }
         }
+        node.watch_over(others, config.heartbeat * RECOLLECT_HEARTBEATS);
         Ok(node)
+    }
+
+    /// Starts what keeps the memory of peers, and what stops this node if its disk went back.
+    fn watch_over(&self, others: BTreeSet<NodeId>, patience: Duration) {
+        let peers = Arc::clone(&self.peers);
+        let groups: Vec<Group> = self.groups.values().cloned().collect();
+        let reversion = Arc::clone(&self.reversion);
+        let stop = async move {
+            reversion.wait_found().await;
+            let noted = Arc::clone(&reversion);
+            match tokio::task::spawn_blocking(move || noted.write_down()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "that this disk went back could not be written down")
+                }
+                Err(error) => tracing::error!(%error, "writing down that this disk went back ended badly"),
+            }
+            futures::future::join_all(groups.iter().map(Group::shutdown)).await;
+        };
+        let tasks = [
+            tokio::spawn(Arc::clone(&self.witness).keep()),
+            tokio::spawn(Arc::clone(&self.reversion).recollect(peers, others, patience)),
+            tokio::spawn(stop),
+        ];
+        self.tasks.lock().extend(tasks);
+    }
+
+    /// The proof that this node's disk went back, if there is one: its groups are stopped then.
+    pub fn reverted(&self) -> Option<Reverted> {
+        self.reversion.found()
+    }
+
+    /// The nodes that lost what they had acknowledged to this one, each with the number of groups in
+    /// which that was noticed.
+    pub fn refused_peers(&self) -> BTreeMap<NodeId, usize> {
+        self.witness.refused()
     }
 
     /// This node.
@@ -244,7 +296,14 @@ impl RaftNode {
     /// The service that takes other nodes' messages; serve it at this node's address.
     pub fn service(&self) -> RaftService {
         let (groups, transfers) = (self.registry.clone(), self.transfers.clone());
-        RaftService::new(self.node_id, &self.cluster_id, groups, transfers, self.peers.clone())
+        RaftService::new(
+            self.node_id,
+            &self.cluster_id,
+            groups,
+            transfers,
+            self.peers.clone(),
+            self.reversion.clone(),
+        )
     }
 
     /// What the log has done since the node started.
@@ -293,6 +352,8 @@ impl RaftNode {
     /// When this node has no such group or is no member, or the group does not run.
     pub async fn initialize(&self, group: GroupId, members: &[NodeId]) -> Result<bool, InitializeError> {
         let raft = self.groups.get(&group).ok_or(InitializeError::UnknownGroup(group))?.raft();
+        // It stands for election at once.
+        self.reversion.wait_part().await;
         let voters: BTreeSet<NodeId> = members.iter().copied().collect();
         match raft.initialize(voters).await {
             Ok(()) => Ok(true),
@@ -316,12 +377,37 @@ impl RaftNode {
 
     /// Stops all groups, writes what the log has queued, and releases its directory.
     pub async fn shutdown(&self) {
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
         futures::future::join_all(self.groups.values().map(Group::shutdown)).await;
         self.registry.clear();
+        let witness = self.witness.clone();
+        match tokio::task::spawn_blocking(move || witness.flush()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "what peers acknowledged could not be written down"),
+            Err(error) => tracing::error!(%error, "writing down what peers acknowledged ended badly"),
+        }
         if let Err(error) = Arc::clone(&self.log).close().await {
             tracing::error!(node = self.node_id, %error, "the log did not close cleanly");
         }
     }
+}
+
+/// The nodes that this one shares groups with.
+fn others(specs: &[GroupSpec], this_node: NodeId) -> BTreeSet<NodeId> {
+    let replicas = specs.iter().flat_map(|spec| spec.replicas.iter().copied());
+    replicas.filter(|node| *node != this_node).collect()
+}
+
+/// What this node remembers of its peers, and what it knows of its own disk.
+fn memories(dir: &Path) -> Result<(Arc<Witness>, Arc<Reversion>), OpenError> {
+    let io = |error: io::Error| OpenError::Log(LogError::Io(error.to_string()));
+    let reversion = Reversion::open(dir).map_err(io)?;
+    if let Some(proof) = reversion.found() {
+        return Err(OpenError::Reverted(Box::new(proof)));
+    }
+    Ok((Arc::new(Witness::open(dir).map_err(io)?), Arc::new(reversion)))
 }
 
 fn check(config: &RaftNodeConfig, specs: &[GroupSpec]) -> Result<(), OpenError> {

@@ -23,13 +23,17 @@ use tonic::{Code, Status};
 
 use super::acks::AckClock;
 use super::address::AddressBook;
+use super::freshness::Leading;
 use super::link::{self, Link};
+use super::multi::RaftNodeConfig;
 use super::platform::Connect;
 use super::record::DecodeError;
 use super::rest::{Rest, next_beat};
+use super::reversion::Reversion;
 use super::runs::{Runs, Verdict};
 use super::types::{GroupId, NodeId, RaftVote, TypeConfig};
 use super::wire::{self, MESSAGE_BYTES_MAX};
+use super::witness::{Mark, Witness};
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -60,6 +64,7 @@ pub(crate) struct Peers {
     links: Mutex<HashMap<NodeId, Link>>,
     /// Heartbeats of groups at rest leave at the multiples of [`Peers::beat`] from here on.
     start: tokio::time::Instant,
+    pub(crate) witness: Arc<Witness>,
 }
 
 /// A peer could not be asked, or refused the question.
@@ -71,6 +76,10 @@ pub(crate) enum CallError {
     BadAddress(String, NodeId),
     #[error("{}: {}", .0.code(), .0.message())]
     Refused(tonic::Status),
+    #[error("node {0} has lost what it had acknowledged and is refused: {1}")]
+    Reverted(NodeId, String),
+    #[error("this node takes no part yet: others have not said what they remember of it")]
+    TakesNoPart,
     #[error(transparent)]
     Payload(#[from] DecodeError),
     #[error(
@@ -81,29 +90,26 @@ pub(crate) enum CallError {
 
 impl Peers {
     pub(crate) fn new(
-        this_node: NodeId,
-        cluster: String,
+        config: &RaftNodeConfig,
         addresses: Arc<dyn AddressBook>,
         connect: Connect,
-        is_plain: bool,
-        backoff_max: Duration,
-        run: u64,
+        witness: Arc<Witness>,
     ) -> Self {
         let (clients, links, start) = (Mutex::default(), Mutex::default(), tokio::time::Instant::now());
-        let (quiet, runs) = (Quiet::default(), Runs::default());
         Peers {
-            this_node,
-            cluster,
+            this_node: config.node_id,
+            cluster: config.cluster_id.clone(),
             addresses,
             connect,
-            is_plain,
-            quiet,
-            backoff_max,
-            run,
-            runs,
+            is_plain: config.security.is_plain(),
+            quiet: Quiet::default(),
+            backoff_max: config.heartbeat,
+            run: config.run,
+            runs: Runs::default(),
             clients,
             links,
             start,
+            witness,
         }
     }
 
@@ -209,6 +215,16 @@ impl Peers {
         Ok((frames, client.stream(sent).await?.into_inner()))
     }
 
+    /// What another node remembers of this one's replicas.
+    pub(crate) async fn recollect(&self, to: NodeId) -> Result<Vec<(GroupId, Mark)>, CallError> {
+        match self.client(to)?.recollect(self.envelope(to)).await {
+            Ok(answer) => Ok(answer.into_inner().marks.iter().map(Mark::from_wire).collect()),
+            // A version that remembers nothing.
+            Err(status) if status.code() == Code::Unimplemented => Ok(Vec::new()),
+            Err(status) => Err(CallError::Refused(status)),
+        }
+    }
+
     /// Takes note of which process answers at a peer's address.
     fn check_answer(&self, to: NodeId, run: u64) -> Result<(), CallError> {
         if self.runs.answered(to, run) == Verdict::Past {
@@ -242,28 +258,27 @@ fn place(uri: &str) -> Option<HostPort> {
 }
 
 /// Makes openraft's clients for one group.
+#[derive(Clone)]
 pub(crate) struct Network {
     pub(crate) group: GroupId,
     pub(crate) peers: Arc<Peers>,
     pub(crate) acks: Arc<AckClock>,
     pub(crate) rest: Arc<Rest>,
+    pub(crate) leading: Arc<Leading>,
+    pub(crate) reversion: Arc<Reversion>,
 }
 
 /// Sends one group's messages to one peer.
 pub(crate) struct PeerClient {
-    group: GroupId,
+    network: Network,
     target: NodeId,
-    peers: Arc<Peers>,
-    acks: Arc<AckClock>,
-    rest: Arc<Rest>,
 }
 
 impl RaftNetworkFactory<TypeConfig> for Network {
     type Network = PeerClient;
 
     async fn new_client(&mut self, target: NodeId, _node: &()) -> PeerClient {
-        let Network { group, peers, acks, rest } = self;
-        PeerClient { group: *group, target, peers: peers.clone(), acks: acks.clone(), rest: rest.clone() }
+        PeerClient { network: self.clone(), target }
     }
 }
 
@@ -273,7 +288,60 @@ impl PeerClient {
         kind: RaftKind,
         payload: Result<Vec<u8>, DecodeError>,
     ) -> Result<Vec<u8>, CallError> {
-        self.peers.call(self.group, self.target, kind, payload?).await
+        let Network { group, peers, .. } = &self.network;
+        match peers.call(*group, self.target, kind, payload?).await {
+            Err(CallError::Refused(status)) if status.code() == Code::DataLoss => {
+                peers.witness.refuse(*group, self.target, status.message());
+                Err(CallError::Reverted(self.target, status.message().to_owned()))
+            }
+            other => other,
+        }
+    }
+
+    fn known(&self) -> Option<Mark> {
+        self.network.peers.witness.of(self.network.group, self.target)
+    }
+
+    fn remember(&self, said: Mark) {
+        self.network.peers.witness.record(self.network.group, self.target, said);
+    }
+
+    /// The target lacks what it had acknowledged. openraft must not hear of it: it takes that for a
+    /// defect and ends the whole group on this node.
+    fn refuse(&self, why: String) -> CallError {
+        self.network.peers.witness.refuse(self.network.group, self.target, &why);
+        CallError::Reverted(self.target, why)
+    }
+
+    /// Takes note of what an answer to `rpc` promises, and refuses one that breaks a promise.
+    /// `known` is what was remembered before `rpc` was sent.
+    fn check_append(
+        &self,
+        rpc: &AppendEntriesRequest<TypeConfig>,
+        known: Option<Mark>,
+        reply: AppendEntriesResponse<NodeId>,
+    ) -> Result<AppendEntriesResponse<NodeId>, CallError> {
+        let term = rpc.vote.leader_id.term;
+        let said = match &reply {
+            AppendEntriesResponse::Success => Mark::of_append(rpc),
+            AppendEntriesResponse::PartialSuccess(matched) => Mark::up_to(term, *matched, rpc.leader_commit),
+            AppendEntriesResponse::HigherVote(_) => return Ok(reply),
+            AppendEntriesResponse::Conflict => {
+                let promised = known.filter(|mark| mark.term == term).and_then(|mark| mark.acknowledged);
+                if let (Some(prev), Some(promised)) = (rpc.prev_log_id, promised)
+                    && prev.index <= promised
+                {
+                    let lacks =
+                        format!("it lacks entry {} of term {term}, and had entry {promised}", prev.index);
+                    return Err(self.refuse(lacks));
+                }
+                self.remember(Mark { term, acknowledged: None, committed: None });
+                return Ok(reply);
+            }
+        };
+        self.remember(said);
+        self.network.peers.witness.accept(self.network.group, self.target);
+        Ok(reply)
     }
 }
 
@@ -291,16 +359,26 @@ impl RaftNetwork<TypeConfig> for PeerClient {
         rpc: AppendEntriesRequest<TypeConfig>,
         _option: RPCOption,
     ) -> Result<AppendEntriesResponse<NodeId>, RpcError> {
-        if rpc.entries.is_empty() {
-            let beat = next_beat(self.peers.start, self.peers.beat(), tokio::time::Instant::now());
-            self.rest.wait(beat).await;
+        let Network { peers, acks, rest, leading, reversion, .. } = &self.network;
+        // openraft goes on as the leader that it was before a restart, without an election.
+        if !reversion.takes_part() {
+            return Err(rpc_error(CallError::TakesNoPart));
         }
+        if rpc.entries.is_empty() {
+            let beat = next_beat(peers.start, peers.beat(), tokio::time::Instant::now());
+            rest.wait(beat).await;
+        }
+        let term = rpc.vote.leader_id.term;
+        let known = self.known();
+        let aside = wire::Aside { remembered: known, fresh: leading.tell(self.target, term) };
         let sent = Instant::now();
-        let payload = wire::encode_append(&rpc);
+        let payload = wire::encode_append(&rpc, aside);
         let bytes = self.call(RaftKind::Append, payload).await.map_err(rpc_error)?;
-        let reply = wire::decode_append_reply(&bytes).map_err(|error| rpc_error(error.into()))?;
+        let (reply, stamp) = wire::decode_append_reply(&bytes).map_err(|error| rpc_error(error.into()))?;
+        let reply = self.check_append(&rpc, known, reply).map_err(rpc_error)?;
         if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
-            self.acks.record(self.target, rpc.vote.leader_id.term, sent);
+            acks.record(self.target, term, sent);
+            leading.answered(self.target, stamp);
         }
         Ok(reply)
     }
@@ -310,8 +388,23 @@ impl RaftNetwork<TypeConfig> for PeerClient {
         rpc: VoteRequest<NodeId>,
         _option: RPCOption,
     ) -> Result<VoteResponse<NodeId>, RpcError> {
-        let bytes = self.call(RaftKind::Vote, wire::encode_vote(&rpc)).await.map_err(rpc_error)?;
-        wire::decode_vote_reply(&bytes).map_err(|error| rpc_error(error.into()))
+        if !self.network.reversion.takes_part() {
+            return Err(rpc_error(CallError::TakesNoPart));
+        }
+        let known = self.known();
+        let promised = known.and_then(|mark| mark.committed);
+        let bytes = self.call(RaftKind::Vote, wire::encode_vote(&rpc, known)).await.map_err(rpc_error)?;
+        let reply = wire::decode_vote_reply(&bytes).map_err(|error| rpc_error(error.into()))?;
+        let last = reply.last_log_id.map(|last| last.index);
+        if last < promised {
+            let lacks =
+                format!("its log ends at {last:?}, and it had acknowledged committed entry {promised:?}");
+            return Err(rpc_error(self.refuse(lacks)));
+        }
+        if reply.vote_granted {
+            self.remember(Mark { term: rpc.vote.leader_id.term, acknowledged: None, committed: None });
+        }
+        Ok(reply)
     }
 
     /// Offers the file, and waits until the peer has fetched and installed it. `snapshot` keeps the
@@ -340,7 +433,7 @@ impl RaftNetwork<TypeConfig> for PeerClient {
     }
 
     fn backoff(&self) -> Backoff {
-        let max = self.peers.backoff_max;
+        let max = self.network.peers.backoff_max;
         Backoff::new(std::iter::successors(Some(BACKOFF_MIN.min(max)), move |last| {
             Some((*last * 2).min(max))
         }))

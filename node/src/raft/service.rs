@@ -9,21 +9,26 @@ use std::time::{Duration, Instant};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, Stream, StreamExt};
 use holdfast_proto::v1::raft_server::{Raft, RaftServer};
-use holdfast_proto::v1::{RaftFrame, RaftKind, RaftReplies, RaftReply, RaftRequest, RaftResponse};
+use holdfast_proto::v1::{self, RaftFrame, RaftKind, RaftReplies, RaftReply, RaftRequest, RaftResponse};
 use holdfast_transport::Peer;
+use openraft::raft::AppendEntriesResponse;
 use parking_lot::RwLock;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::freshness::{Following, RunClock};
+use super::group::Group;
 use super::link;
 use super::network::Peers;
 use super::record::DecodeError;
 use super::report::NodeReport;
+use super::reversion::{Reversion, Stop};
 use super::runs::Verdict;
 use super::transfer::Transfers;
 use super::types::{Applier, GroupId, NodeId, RaftHandle};
 use super::wire::{self, HandOver, MESSAGE_BYTES_MAX};
+use super::witness::Mark;
 
 /// Frames of one stream that are worked on at the same time.
 const STREAM_FRAMES_MAX: usize = 1_024;
@@ -38,6 +43,7 @@ const HELLO_TIME: Duration = Duration::from_secs(1);
 pub(crate) struct Reachable {
     pub(crate) raft: RaftHandle,
     pub(crate) applier: Arc<dyn Applier>,
+    pub(crate) following: Arc<Following>,
     /// Held while a snapshot file is received: one at a time.
     pub(crate) receiving: Arc<tokio::sync::Mutex<()>>,
 }
@@ -53,9 +59,10 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn insert(&self, group: GroupId, raft: RaftHandle, applier: Arc<dyn Applier>) {
-        let receiving = Arc::default();
-        self.groups.write().insert(group, Reachable { raft, applier, receiving });
+    pub(crate) fn insert(&self, group: &Group, applier: Arc<dyn Applier>) {
+        let (raft, following) = (group.raft().clone(), group.following());
+        let reachable = Reachable { raft, applier, following, receiving: Arc::default() };
+        self.groups.write().insert(group.id(), reachable);
     }
 
     pub(crate) fn clear(&self) {
@@ -104,6 +111,8 @@ pub struct RaftService {
     peers: Arc<Peers>,
     /// Held while a process is asked who it is: once for all groups.
     asking: Arc<tokio::sync::Mutex<()>>,
+    reversion: Arc<Reversion>,
+    clock: Arc<RunClock>,
 }
 
 impl RaftService {
@@ -113,8 +122,11 @@ impl RaftService {
         groups: Arc<Registry>,
         transfers: Arc<Transfers>,
         peers: Arc<Peers>,
+        reversion: Arc<Reversion>,
     ) -> Self {
-        RaftService { this_node, cluster: cluster.into(), groups, transfers, peers, asking: Arc::default() }
+        let (asking, clock) = (Arc::default(), Arc::new(RunClock::new()));
+        let cluster = cluster.into();
+        RaftService { this_node, cluster, groups, transfers, peers, asking, reversion, clock }
     }
 
     /// The tonic service, with its message sizes limited.
@@ -176,6 +188,14 @@ impl RaftService {
         Status::failed_precondition(why)
     }
 
+    /// A message of somebody who remembers more than is here must not reach openraft.
+    fn admit(&self, group: GroupId, from: NodeId, remembered: Option<Mark>) -> Result<(), Status> {
+        self.reversion.admit(group, from, remembered).map_err(|stop| match stop {
+            Stop::Reverted(proof) => Status::data_loss(proof.to_string()),
+            Stop::Log(error) => Status::unavailable(error.to_string()),
+        })
+    }
+
     /// Hands a message to its group and answers the reply.
     async fn deliver(
         &self,
@@ -194,17 +214,34 @@ impl RaftService {
         };
         let reply = match kind {
             RaftKind::Append => {
-                let append = wire::decode_append(payload).map_err(bad_payload)?;
+                let (append, aside) = wire::decode_append(payload).map_err(bad_payload)?;
+                self.admit(group_id, from, aside.remembered)?;
+                let shown = Mark::of_append(&append);
                 let reply = group.raft.append_entries(append).await.map_err(not_running)?;
-                wire::encode_append_reply(&reply)
+                if matches!(reply, AppendEntriesResponse::Success | AppendEntriesResponse::PartialSuccess(_))
+                {
+                    self.peers.witness.record(group_id, from, shown);
+                }
+                if let Some(fresh) = &aside.fresh {
+                    group.following.told(fresh, &self.clock);
+                }
+                wire::encode_append_reply(&reply, self.clock.stamp())
             }
             RaftKind::Vote => {
-                let vote = wire::decode_vote(payload).map_err(bad_payload)?;
+                let (vote, remembered) = wire::decode_vote(payload).map_err(bad_payload)?;
+                self.admit(group_id, from, remembered)?;
+                if !self.reversion.takes_part() {
+                    let detail = "this node waits for what others remember of it before it votes";
+                    return Err(Status::unavailable(detail));
+                }
                 let reply = group.raft.vote(vote).await.map_err(not_running)?;
                 wire::encode_vote_reply(&reply)
             }
             RaftKind::SnapshotOffer => {
                 let offer = wire::decode_offer(payload).map_err(bad_payload)?;
+                if let Some(proof) = self.reversion.found() {
+                    return Err(Status::data_loss(proof.to_string()));
+                }
                 let reply = self.transfers.take(group_id, from, &group, offer).await?;
                 wire::encode_offer_reply(&reply)
             }
@@ -325,6 +362,18 @@ impl Raft for RaftService {
             refused.await.ok().map(|status| (Err(status), None))
         });
         Ok(Response::new(Box::pin(gathered)))
+    }
+
+    async fn recollect(
+        &self,
+        request: Request<RaftRequest>,
+    ) -> Result<Response<v1::RecollectResponse>, Status> {
+        let peer = request.extensions().get::<Peer>().cloned();
+        let request = request.into_inner();
+        self.check(&request, peer.as_ref())?;
+        let marks =
+            self.peers.witness.of_node(request.from).into_iter().map(|(group, mark)| mark.to_wire(group));
+        Ok(Response::new(v1::RecollectResponse { marks: marks.collect() }))
     }
 }
 

@@ -7,11 +7,13 @@ use super::acks::AckClock;
 use super::apply_pool::ApplyPool;
 use super::clock::Clock;
 use super::error::OpenError;
+use super::freshness::{Following, Leading};
 use super::group::{Group, Replica};
 use super::log::{GroupLog, LogDevice};
 use super::multi::{GroupSpec, RaftNodeConfig, Timing};
 use super::network::{Network, Peers};
 use super::rest::Rest;
+use super::reversion::Reversion;
 use super::state_machine::StateMachine;
 use super::transfer::Transfers;
 use super::types::{Applier, GroupId, LogPosition, NodeId, RaftHandle};
@@ -25,6 +27,7 @@ pub(super) struct Starter<'a> {
     pub(super) log: &'a Arc<dyn LogDevice>,
     pub(super) pool: ApplyPool,
     pub(super) peers: Arc<Peers>,
+    pub(super) reversion: Arc<Reversion>,
     pub(super) transfers: &'a Transfers,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cache_bytes: usize,
@@ -45,13 +48,23 @@ impl Starter<'_> {
         let log = self.open_log(id, &replicas, applier.clone()).await?;
         let acks = Arc::new(AckClock::default());
         let rest = Arc::new(Rest::new(2 * self.config.heartbeat));
-        let network =
-            Network { group: id, peers: self.peers.clone(), acks: acks.clone(), rest: rest.clone() };
+        let leading = Arc::new(Leading::new(node, acks.clone(), log.clone()));
+        let network = Network {
+            group: id,
+            peers: self.peers.clone(),
+            acks: acks.clone(),
+            rest: rest.clone(),
+            leading: leading.clone(),
+            reversion: self.reversion.clone(),
+        };
         let (state_machine, idle) = StateMachine::new(id, applier, self.pool.clone());
         let raft = RaftHandle::new(node, config, network, log.clone(), state_machine)
             .await
             .map_err(|error| OpenError::Start { group: id, cause: error.to_string() })?;
-        let replica = Replica { id, node, raft, log, acks, lease: timing.lease_min, leases, rest };
+        leading.attach(raft.metrics());
+        self.reversion.add(id, log.clone());
+        let following = Arc::new(Following::default());
+        let replica = Replica { id, node, raft, log, acks, following, lease: timing.lease_min, leases, rest };
         Ok(Group::start(replica, idle, self.clock.clone()))
     }
 

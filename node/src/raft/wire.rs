@@ -7,8 +7,10 @@ use openraft::raft::{
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::freshness::{Fresh, Stamp};
 use super::record::{DecodeError, FORMAT, Record, VoteRecord, decode, encode};
 use super::types::{LogPosition, NodeId, RaftVote, TypeConfig};
+use super::witness::Mark;
 use crate::snapshot::FileId;
 
 /// The largest message that a node sends or accepts, bytes: a full append (4 MiB and one entry more
@@ -22,12 +24,24 @@ struct Append {
     prev: Option<LogPosition>,
     committed: Option<LogPosition>,
     records: Vec<Record>,
+    remembered: Option<Mark>,
+    fresh: Option<Fresh>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct AppendReply {
     format: u8,
     result: AppendResult,
+    stamp: Stamp,
+}
+
+/// What goes with an append beside openraft's request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Aside {
+    /// What the sender remembers of the receiver.
+    pub(crate) remembered: Option<Mark>,
+    /// How fresh the state at the sender's commit index is.
+    pub(crate) fresh: Option<Fresh>,
 }
 
 /// Variant numbers travel between versions: append only.
@@ -44,6 +58,7 @@ struct Vote {
     format: u8,
     vote: VoteRecord,
     last: Option<LogPosition>,
+    remembered: Option<Mark>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -197,18 +212,23 @@ pub(crate) fn decode_piece(bytes: &[u8]) -> Result<Piece, DecodeError> {
     decode(bytes)
 }
 
-pub(crate) fn encode_append(request: &AppendEntriesRequest<TypeConfig>) -> Result<Vec<u8>, DecodeError> {
+pub(crate) fn encode_append(
+    request: &AppendEntriesRequest<TypeConfig>,
+    aside: Aside,
+) -> Result<Vec<u8>, DecodeError> {
     encode(&Append {
         format: FORMAT,
         vote: (&request.vote).into(),
         prev: request.prev_log_id.map(Into::into),
         committed: request.leader_commit.map(Into::into),
         records: request.entries.iter().map(Record::from).collect(),
+        remembered: aside.remembered,
+        fresh: aside.fresh,
     })
 }
 
 /// Decodes an append and checks that its entries follow `prev` without a hole: openraft trusts that.
-pub(crate) fn decode_append(bytes: &[u8]) -> Result<AppendEntriesRequest<TypeConfig>, DecodeError> {
+pub(crate) fn decode_append(bytes: &[u8]) -> Result<(AppendEntriesRequest<TypeConfig>, Aside), DecodeError> {
     let append: Append = decode(bytes)?;
     let first = append.prev.map_or(0, |prev| prev.index.saturating_add(1));
     let mut entries = Vec::with_capacity(append.records.len());
@@ -218,41 +238,54 @@ pub(crate) fn decode_append(bytes: &[u8]) -> Result<AppendEntriesRequest<TypeCon
         }
         entries.push(record.into_entry()?);
     }
-    Ok(AppendEntriesRequest {
+    let request = AppendEntriesRequest {
         vote: append.vote.into_vote()?,
         prev_log_id: append.prev.map(Into::into),
         entries,
         leader_commit: append.committed.map(Into::into),
-    })
+    };
+    Ok((request, Aside { remembered: append.remembered, fresh: append.fresh }))
 }
 
-pub(crate) fn encode_append_reply(reply: &AppendEntriesResponse<NodeId>) -> Result<Vec<u8>, DecodeError> {
+/// `stamp`: when the reply is made.
+pub(crate) fn encode_append_reply(
+    reply: &AppendEntriesResponse<NodeId>,
+    stamp: Stamp,
+) -> Result<Vec<u8>, DecodeError> {
     let result = match reply {
         AppendEntriesResponse::Success => AppendResult::Success,
         AppendEntriesResponse::PartialSuccess(matching) => AppendResult::Partial(matching.map(Into::into)),
         AppendEntriesResponse::Conflict => AppendResult::Conflict,
         AppendEntriesResponse::HigherVote(vote) => AppendResult::HigherVote(vote.into()),
     };
-    encode(&AppendReply { format: FORMAT, result })
+    encode(&AppendReply { format: FORMAT, result, stamp })
 }
 
-pub(crate) fn decode_append_reply(bytes: &[u8]) -> Result<AppendEntriesResponse<NodeId>, DecodeError> {
+pub(crate) fn decode_append_reply(
+    bytes: &[u8],
+) -> Result<(AppendEntriesResponse<NodeId>, Stamp), DecodeError> {
     let reply: AppendReply = decode(bytes)?;
-    Ok(match reply.result {
+    let response = match reply.result {
         AppendResult::Success => AppendEntriesResponse::Success,
         AppendResult::Partial(matching) => AppendEntriesResponse::PartialSuccess(matching.map(Into::into)),
         AppendResult::Conflict => AppendEntriesResponse::Conflict,
         AppendResult::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote.into_vote()?),
-    })
+    };
+    Ok((response, reply.stamp))
 }
 
-pub(crate) fn encode_vote(request: &VoteRequest<NodeId>) -> Result<Vec<u8>, DecodeError> {
-    encode(&Vote { format: FORMAT, vote: (&request.vote).into(), last: request.last_log_id.map(Into::into) })
+/// `remembered`: what the candidate remembers of the receiver.
+pub(crate) fn encode_vote(
+    request: &VoteRequest<NodeId>,
+    remembered: Option<Mark>,
+) -> Result<Vec<u8>, DecodeError> {
+    let (vote, last) = ((&request.vote).into(), request.last_log_id.map(Into::into));
+    encode(&Vote { format: FORMAT, vote, last, remembered })
 }
 
-pub(crate) fn decode_vote(bytes: &[u8]) -> Result<VoteRequest<NodeId>, DecodeError> {
+pub(crate) fn decode_vote(bytes: &[u8]) -> Result<(VoteRequest<NodeId>, Option<Mark>), DecodeError> {
     let vote: Vote = decode(bytes)?;
-    Ok(VoteRequest::new(vote.vote.into_vote()?, vote.last.map(Into::into)))
+    Ok((VoteRequest::new(vote.vote.into_vote()?, vote.last.map(Into::into)), vote.remembered))
 }
 
 pub(crate) fn encode_vote_reply(reply: &VoteResponse<NodeId>) -> Result<Vec<u8>, DecodeError> {
@@ -292,7 +325,12 @@ mod tests {
             entries: vec![blank(5), blank(6)],
             leader_commit: Some(blank(3).log_id),
         };
-        let back = decode_append(&encode_append(&request).unwrap()).unwrap();
+        let aside = Aside {
+            remembered: Some(Mark { term: 2, acknowledged: Some(4), committed: None }),
+            fresh: Some(Fresh { commit: 3, quorum_age_us: 7, echo: Stamp { run: u64::MAX, at_us: 1 } }),
+        };
+        let (back, aside_back) = decode_append(&encode_append(&request, aside).unwrap()).unwrap();
+        assert_eq!(aside_back, aside);
         assert_eq!((back.vote, back.prev_log_id), (request.vote, request.prev_log_id));
         assert_eq!((back.entries.len(), back.leader_commit), (2, request.leader_commit));
         assert_eq!(back.entries[1].log_id, blank(6).log_id);
@@ -307,7 +345,7 @@ mod tests {
                 entries,
                 leader_commit: None,
             };
-            assert!(decode_append(&encode_append(&request).unwrap()).is_err());
+            assert!(decode_append(&encode_append(&request, Aside::default()).unwrap()).is_err());
         }
     }
 
@@ -320,12 +358,16 @@ mod tests {
             AppendEntriesResponse::Conflict,
             AppendEntriesResponse::HigherVote(RaftVote::new(8, 3)),
         ] {
-            assert_eq!(decode_append_reply(&encode_append_reply(&reply).unwrap()).unwrap(), reply);
+            let stamp = Stamp { run: 3, at_us: u64::MAX };
+            let bytes = encode_append_reply(&reply, stamp).unwrap();
+            assert_eq!(decode_append_reply(&bytes).unwrap(), (reply, stamp));
         }
         let reply = VoteResponse::new(RaftVote::new(8, 3), Some(position), true);
         assert_eq!(decode_vote_reply(&encode_vote_reply(&reply).unwrap()).unwrap(), reply);
         let request = VoteRequest::new(RaftVote::new(8, 3), None);
-        assert_eq!(decode_vote(&encode_vote(&request).unwrap()).unwrap(), request);
+        let remembered = Some(Mark { term: 6, acknowledged: None, committed: Some(1) });
+        let back = decode_vote(&encode_vote(&request, remembered).unwrap()).unwrap();
+        assert_eq!(back, (request, remembered));
         let reply = SnapshotResponse::new(RaftVote::new_committed(8, 3));
         assert_eq!(decode_offer_reply(&encode_offer_reply(&reply).unwrap()).unwrap().vote, reply.vote);
         assert!(decode_vote(b"\x01garbage \xff\xff").is_err());

@@ -32,13 +32,14 @@ impl NodeService {
         request: v1::ListFactsRequest,
     ) -> Result<v1::ListFactsResponse, Refused> {
         let access = (request.access.clone(), request.space.clone());
-        let (space, group, replica) = self.enter(access.0, access.1, Rights::READ)?;
+        let owner = request.read.and_then(|read| read.owner);
+        let (space, group, replica) = self.enter(access.0, access.1, Rights::READ, owner)?;
         for (field, name) in [("subject", &request.subject), ("predicate", &request.predicate)] {
             if name.len() > FACT_NAME_BYTES_MAX || name.contains('\0') {
                 return Err(Error::invalid(field, format!("{field} is too long, or no name")).into());
             }
         }
-        let deadline = self.ready(group, replica, request.read).await?;
+        let deadline = self.ready(group, replica, request.read.as_ref()).await?;
         let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
         self.on_search_pool(deadline, move || {

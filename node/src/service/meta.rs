@@ -25,7 +25,7 @@ impl NodeService {
     ) -> Result<v1::ReadMetaResponse, Refused> {
         let group = GroupId::from(Shard::META.0);
         let replica = self.replica(group)?;
-        let deadline = self.ready(group, replica, request.read).await?;
+        let deadline = self.ready(group, replica, request.read.as_ref()).await?;
         let what = request.what.ok_or_else(|| Error::invalid("what", "the call asks for nothing"))?;
         if matches!(what, What::ApiKey(_) | What::Tenant(_) | What::Cluster(_)) {
             return Ok(v1::ReadMetaResponse { rows: rows(&replica.state, &what)? });
@@ -35,8 +35,14 @@ impl NodeService {
     }
 
     /// What this node knows of the cluster.
-    pub(super) fn describe(&self) -> v1::TopologyResponse {
-        let groups = self.inner.replicas.iter().map(|(id, replica)| {
+    pub(super) fn describe(&self, known_epoch: u64) -> v1::TopologyResponse {
+        let map = self.map();
+        let is_news = map.epoch() != known_epoch;
+        let owners = map.owners().iter().filter(|_| is_news).map(|owner| u32::from(owner.0)).collect();
+        let reverted = self.inner.raft.reverted();
+        // What a node knew whose groups were stopped is no news to anybody.
+        let replicas = self.inner.replicas.iter().filter(|_| reverted.is_none());
+        let groups = replicas.map(|(id, replica)| {
             let status = replica.group.status();
             let visible = replica.state.visible().unwrap_or(0);
             // One that leads without a majority can do nothing for anybody, nor one that is withdrawn.
@@ -46,9 +52,12 @@ impl NodeService {
         });
         v1::TopologyResponse {
             cluster_id: self.inner.cluster_id.clone(),
-            shards: u32::from(self.inner.shards),
+            shards: u32::from(map.shards()),
             nodes: self.inner.members.clone(),
             groups: groups.collect(),
+            reverted: reverted.map(|proof| proof.to_string()),
+            refused: self.inner.raft.refused_peers().into_keys().collect(),
+            map: Some(v1::Map { epoch: map.epoch(), owners }),
         }
     }
 }

@@ -9,18 +9,22 @@ mod meta;
 mod reads;
 mod recall;
 pub(crate) mod refusals;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod write;
 
 use crate::integrity::{Checks, Integrity, Versions};
 use crate::metrics::{NodeMetrics, ProposalMetrics};
-use crate::raft::{Group, GroupId, ProposeError, Proposed};
+use crate::raft::{Group, GroupId, ProposeError, Proposed, RaftNode};
 use crate::shard::ShardState;
 use bytes::Bytes;
 use holdfast_core::access::{Access, Rights};
+use holdfast_core::shard_map::ShardMap;
 use holdfast_core::space::{Shard, SpaceKey};
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::{Refused, v1};
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,8 +64,10 @@ pub struct NodeService {
 struct Inner {
     incarnation: u32,
     cluster_id: String,
-    shards: u16,
+    /// Who owns which slot, as far as this node knows.
+    map: RwLock<Arc<ShardMap>>,
     members: Vec<v1::Member>,
+    raft: Arc<RaftNode>,
     replicas: BTreeMap<GroupId, Replica>,
     searches: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
@@ -70,22 +76,30 @@ struct Inner {
     versions: Versions,
 }
 
+/// The cluster as it was founded.
+pub(crate) struct Layout {
+    pub(crate) cluster_id: String,
+    pub(crate) shards: u16,
+    pub(crate) members: Vec<v1::Member>,
+}
+
 impl NodeService {
-    /// The service of a node that runs `replicas`: group 0 and one group for each of `shards`.
+    /// The service of a node that runs `replicas`: group 0 and one group for each shard.
     pub(crate) fn new(
-        cluster_id: String,
-        shards: u16,
-        members: Vec<v1::Member>,
+        layout: Layout,
+        raft: Arc<RaftNode>,
         replicas: BTreeMap<GroupId, Replica>,
         search_threads: usize,
         metrics: Arc<NodeMetrics>,
         integrity: &Integrity,
     ) -> Self {
+        let Layout { cluster_id, shards, members } = layout;
         let inner = Inner {
             incarnation: incarnation(&cluster_id),
             cluster_id,
-            shards,
+            map: RwLock::new(Arc::new(ShardMap::initial(shards))),
             members,
+            raft,
             replicas,
             searches: Arc::new(Semaphore::new(search_threads.max(1))),
             waiting: Arc::new(Semaphore::new(SEARCHES_WAITING_MAX)),
@@ -118,9 +132,32 @@ impl NodeService {
         self.inner.replicas.get(&group).ok_or_else(|| refusals::no_such_group(group))
     }
 
-    /// The group that a partition of a space belongs to.
-    fn group_of(&self, space: &SpaceKey) -> GroupId {
-        GroupId::from(space.slot().initial_shard(self.inner.shards).0)
+    fn map(&self) -> Arc<ShardMap> {
+        Arc::clone(&self.inner.map.read())
+    }
+
+    /// Goes by another map from now on, if it is newer than the one that this node has.
+    pub(crate) fn set_shard_map(&self, map: ShardMap) {
+        let mut known = self.inner.map.write();
+        if map.epoch() > known.epoch() {
+            *known = Arc::new(map);
+        }
+    }
+
+    /// The group that owns a partition of a space, if it is the one that the router takes for it.
+    ///
+    /// A shard that does not own a slot must not touch it, whatever an older map says: the owner may
+    /// have changed it since. One that owns it by both maps may, whichever of them is newer.
+    fn owner(&self, space: &SpaceKey, asked: Option<v1::Owner>) -> Result<GroupId, Refused> {
+        let map = self.map();
+        let group = GroupId::from(map.owner(space.slot()).0);
+        match asked {
+            Some(asked) if asked.shard != group && asked.epoch > map.epoch() => {
+                Err(refusals::map_not_known())
+            }
+            Some(asked) if asked.shard != group => Err(refusals::wrong_shard(map.epoch())),
+            _ => Ok(group),
+        }
     }
 
     /// Checks who asks for what, and finds the replica.
@@ -129,12 +166,13 @@ impl NodeService {
         access: Option<v1::Access>,
         space: Option<v1::Space>,
         needed: Rights,
+        owner: Option<v1::Owner>,
     ) -> Result<(SpaceKey, GroupId, &Replica), Refused> {
         let access = known_access(access)?;
         let space = space.ok_or_else(|| Error::invalid("space", "the call names no space"))?;
         let space = SpaceKey::try_from(space)?;
         access.check(&space, needed)?;
-        let group = self.group_of(&space);
+        let group = self.owner(&space, owner)?;
         Ok((space, group, self.replica(group)?))
     }
 
@@ -226,9 +264,10 @@ impl v1::node_server::Node for NodeService {
 
     async fn topology(
         &self,
-        _request: Request<v1::TopologyRequest>,
+        request: Request<v1::TopologyRequest>,
     ) -> Result<Response<v1::TopologyResponse>, Status> {
-        self.answer("topology", async { Ok(self.describe()) }).await
+        let known_epoch = request.into_inner().known_epoch;
+        self.answer("topology", async { Ok(self.describe(known_epoch)) }).await
     }
 
     async fn hash_point(

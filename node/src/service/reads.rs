@@ -27,25 +27,33 @@ impl NodeService {
         &self,
         id: GroupId,
         replica: &Replica,
-        read: Option<v1::Read>,
+        read: Option<&v1::Read>,
     ) -> Result<Instant, Refused> {
         let Replica { group, state, .. } = replica;
-        Asked { id, group, state: state.as_ref(), incarnation: self.inner.incarnation }.ready(read).await
+        let read = read.copied();
+        let asked = Asked { id, group, state: state.as_ref(), incarnation: self.inner.incarnation };
+        let admitted = asked.ready(read).await;
+        self.inner.metrics.reads.admitted(read.unwrap_or_default().consistency(), admitted.as_ref().err());
+        admitted
     }
 
     pub(super) async fn read_one(&self, request: v1::GetRequest) -> Result<v1::GetResponse, Refused> {
-        let (space, group, replica) = self.enter(request.access, request.space, Rights::READ)?;
+        let read = request.read.as_ref();
+        let owner = read.and_then(|read| read.owner);
+        let (space, group, replica) = self.enter(request.access, request.space, Rights::READ, owner)?;
         limits::check_id("id", &request.id)?;
-        self.ready(group, replica, request.read).await?;
+        self.ready(group, replica, read).await?;
         let seen = Some(self.seen(group, &replica.state));
         let memory = Rows::open(&replica.state, space)?.memory(&request.id)?;
         Ok(v1::GetResponse { memory, seen })
     }
 
     pub(super) async fn read_page(&self, request: v1::ListRequest) -> Result<v1::ListResponse, Refused> {
-        let (space, group, replica) = self.enter(request.access, request.space, Rights::READ)?;
+        let read = request.read.as_ref();
+        let owner = read.and_then(|read| read.owner);
+        let (space, group, replica) = self.enter(request.access, request.space, Rights::READ, owner)?;
         let filter = Filter::parse_text(&request.filter)?;
-        let deadline = self.ready(group, replica, request.read).await?;
+        let deadline = self.ready(group, replica, read).await?;
         let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
         let limit = request.limit.clamp(1, LIST_ITEMS_MAX) as usize;
@@ -61,9 +69,11 @@ impl NodeService {
         &self,
         request: v1::HistoryRequest,
     ) -> Result<v1::HistoryResponse, Refused> {
-        let (space, group, replica) = self.enter(request.access, request.space, Rights::READ)?;
+        let read = request.read.as_ref();
+        let owner = read.and_then(|read| read.owner);
+        let (space, group, replica) = self.enter(request.access, request.space, Rights::READ, owner)?;
         limits::check_id("id", &request.id)?;
-        let deadline = self.ready(group, replica, request.read).await?;
+        let deadline = self.ready(group, replica, read).await?;
         let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
         self.on_search_pool(deadline, move || {

@@ -19,11 +19,13 @@ use std::time::Instant;
 impl NodeService {
     pub(super) async fn search(&self, request: v1::RecallRequest) -> Result<v1::RecallResponse, Refused> {
         let asked = Instant::now();
+        let read = request.read;
+        let owner = read.and_then(|read| read.owner);
         let (space, group, replica) =
-            self.enter(request.access.clone(), request.space.clone(), Rights::READ)?;
+            self.enter(request.access.clone(), request.space.clone(), Rights::READ, owner)?;
         check(&request)?;
         let filter = Filter::parse_text(&request.filter)?;
-        let deadline = self.ready(group, replica, request.read).await?;
+        let deadline = self.ready(group, replica, read.as_ref()).await?;
         // Before the image is fetched, which then holds at least this much.
         let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);

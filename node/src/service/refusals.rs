@@ -10,7 +10,7 @@ const RETRY_MS: u64 = 50;
 
 fn refused(code: ErrorCode, detail: impl Into<String>, route: Route) -> Refused {
     let retry_after_ms = (route != Route::None).then_some(RETRY_MS);
-    Refused { error: Error::new(code, detail), route, leader: None, retry_after_ms }
+    Refused { error: Error::new(code, detail), route, leader: None, retry_after_ms, map_epoch: None }
 }
 
 pub(crate) fn no_such_group(group: GroupId) -> Refused {
@@ -20,6 +20,12 @@ pub(crate) fn no_such_group(group: GroupId) -> Refused {
 pub(crate) fn not_leader(leader: Option<NodeId>) -> Refused {
     let detail = "another node leads this shard, or none does yet; ask again";
     Refused { leader, ..refused(ErrorCode::Unavailable, detail, Route::NotLeader) }
+}
+
+/// The replica does not run on this node; another one may.
+pub(super) fn stopped(why: &str) -> Refused {
+    tracing::debug!(why, "a read reached a replica that does not run");
+    behind("this replica does not run; ask another one")
 }
 
 pub(crate) fn unavailable(detail: impl Display) -> Refused {
@@ -41,6 +47,17 @@ pub(crate) fn no_points(why: &str) -> Refused {
 
 pub(crate) fn in_quarantine() -> Refused {
     behind("this replica is in quarantine, because its rows are not to be believed; ask another one")
+}
+
+/// Another shard owns the slot. Nothing was done, and repeating it there is safe.
+pub(super) fn wrong_shard(epoch: u64) -> Refused {
+    let detail = "this part of the data has moved to another shard; ask again";
+    Refused { map_epoch: Some(epoch), ..refused(ErrorCode::Unavailable, detail, Route::WrongShard) }
+}
+
+/// The router has a newer map than this node, by which another shard is the owner.
+pub(super) fn map_not_known() -> Refused {
+    behind("this node has not learned yet that this part of the data has moved; ask again")
 }
 
 pub(crate) fn overloaded(detail: &str) -> Refused {

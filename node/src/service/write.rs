@@ -20,7 +20,7 @@ impl NodeService {
         let command = Command::decode(&request.command)
             .map_err(|error| Error::new(ErrorCode::InvalidArgument, error.to_string()))?;
         command.check()?;
-        self.admit(&access, &command, request.group)?;
+        self.admit(&access, &command, v1::Owner { shard: request.group, epoch: request.map_epoch })?;
 
         let replica = self.replica(request.group)?;
         let proposed = replica.propose(request.command.into(), deadline(request.deadline_ms)).await;
@@ -35,26 +35,24 @@ impl NodeService {
     }
 
     /// Whether this access may propose this command to this group.
-    fn admit(&self, access: &Access, command: &Command, group: GroupId) -> Result<(), Refused> {
-        let group_of_command = match command {
+    fn admit(&self, access: &Access, command: &Command, asked: v1::Owner) -> Result<(), Refused> {
+        match command {
             Command::Space(command) => {
                 access.check(&command.space, Rights::WRITE)?;
-                self.group_of(&command.space)
+                self.owner(&command.space, Some(asked)).map(drop)
             }
             Command::Meta(command) => {
                 may_manage(access, command)?;
-                GroupId::from(Shard::META.0)
+                if asked.shard == GroupId::from(Shard::META.0) {
+                    return Ok(());
+                }
+                Err(Error::new(ErrorCode::Internal, "a change of the cluster was sent to a shard").into())
             }
             Command::Sweep { .. } | Command::HashPoint => {
                 let detail = "only a leader itself proposes this";
-                return Err(Error::new(ErrorCode::PermissionDenied, detail).into());
+                Err(Error::new(ErrorCode::PermissionDenied, detail).into())
             }
-        };
-        if group_of_command == group {
-            return Ok(());
         }
-        // The router's picture of the cluster is wrong; it gets a new one and asks again.
-        Err(refusals::behind("the write was sent to a group that does not own its space"))
     }
 }
 

@@ -261,8 +261,12 @@ impl Client {
         // A hedge asks a replica that does not lead.
         let first = (!is_linearizable && self.chance.random_bool(0.4)).then(|| self.any_node());
         let ended = self.call(group, false, first, async |mut node, deadline_ms, _| {
-            let read =
-                v1::Read { consistency: consistency.into(), at_least: seen.map(Into::into), deadline_ms };
+            let read = v1::Read {
+                consistency: consistency.into(),
+                at_least: seen.map(Into::into),
+                deadline_ms,
+                ..v1::Read::default()
+            };
             let space = Some((&space).into());
             node.get(v1::GetRequest { access: None, space, read: Some(read), id: memory.to_owned() }).await
         });
@@ -335,7 +339,7 @@ impl Client {
         };
         let ended = self.call(group, true, None, async |mut node, deadline_ms, _| {
             let command = command.clone();
-            node.write(v1::WriteRequest { access: None, group, command, deadline_ms }).await
+            node.write(v1::WriteRequest { group, command, deadline_ms, ..v1::WriteRequest::default() }).await
         });
         match ended.await {
             Ended::Answered(v1::WriteResponse { outcome, seen }) => {

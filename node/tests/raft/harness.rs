@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use holdfast_node::raft::{
     AppliedState, Applier, ApplierError, Clock, CommittedBody, CommittedEntry, Group, GroupId, GroupSpec,
-    NodeId, Outcomes, ProposeError, Proposed, RaftNode, RaftNodeConfig, StaticAddresses,
+    NodeId, OpenError, Outcomes, ProposeError, Proposed, RaftNode, RaftNodeConfig, StaticAddresses,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -139,14 +140,27 @@ impl Cluster {
         cluster
     }
 
+    /// Where a node keeps its log.
+    pub fn dir(&self, id: NodeId) -> PathBuf {
+        self.dir.path().join(id.to_string())
+    }
+
     /// Starts a node on its directory; groups without an applier get an empty one.
-    pub async fn start_node(&mut self, id: NodeId, mut appliers: BTreeMap<GroupId, Arc<Recorder>>) {
+    pub async fn start_node(&mut self, id: NodeId, appliers: BTreeMap<GroupId, Arc<Recorder>>) {
+        self.try_start_node(id, appliers).await.unwrap();
+    }
+
+    pub async fn try_start_node(
+        &mut self,
+        id: NodeId,
+        mut appliers: BTreeMap<GroupId, Arc<Recorder>>,
+    ) -> Result<(), OpenError> {
         let socket = self.sockets.get(&id).copied().unwrap_or_else(|| "127.0.0.1:0".parse().unwrap());
         let listener = TcpListener::bind(socket).await.unwrap();
         let socket = listener.local_addr().unwrap();
         self.sockets.insert(id, socket);
         self.addresses.set(id, format!("http://{socket}"));
-        let mut config = RaftNodeConfig::new(id, CLUSTER, self.dir.path().join(id.to_string()));
+        let mut config = RaftNodeConfig::new(id, CLUSTER, self.dir(id));
         config.heartbeat = HEARTBEAT;
         let mut specs = Vec::new();
         for group in &self.groups {
@@ -154,7 +168,7 @@ impl Cluster {
             specs.push(GroupSpec { id: *group, replicas: self.members.clone(), applier });
         }
         let clock = Arc::new(CountingClock::default());
-        let raft = RaftNode::open(config, specs, self.addresses.clone(), clock).await.unwrap();
+        let raft = RaftNode::open(config, specs, self.addresses.clone(), clock).await?;
         let raft = Arc::new(raft);
         let (stop, stopped) = oneshot::channel::<()>();
         let service = raft.service().into_server();
@@ -169,6 +183,7 @@ impl Cluster {
                 .unwrap();
         });
         self.nodes.insert(id, Node { raft, appliers, stop, server });
+        Ok(())
     }
 
     /// Stops a node and returns its states.

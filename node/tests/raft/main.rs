@@ -6,3 +6,4 @@ mod cluster;
 mod failures;
 mod handover;
 mod harness;
+mod reversion;

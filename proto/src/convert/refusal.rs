@@ -14,11 +14,13 @@ pub struct Refused {
     pub leader: Option<u64>,
     /// When to try again.
     pub retry_after_ms: Option<u64>,
+    /// With [`v1::Route::WrongShard`]: the epoch of the map by which another shard is the owner.
+    pub map_epoch: Option<u64>,
 }
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
-        Self { error, route: v1::Route::None, leader: None, retry_after_ms: None }
+        Self { error, route: v1::Route::None, leader: None, retry_after_ms: None, map_epoch: None }
     }
 }
 
@@ -31,6 +33,7 @@ impl From<Refused> for Status {
             route: refused.route.into(),
             leader: refused.leader,
             retry_after_ms: refused.retry_after_ms,
+            map_epoch: refused.map_epoch,
         };
         let code = Code::from(refused.error.code.grpc_code());
         Self::with_details(code, refused.error.detail, refusal.encode_to_vec().into())
@@ -46,7 +49,8 @@ pub fn refusal_of(status: &Status, is_write: bool) -> Refused {
         let code = ErrorCode::from_wire(&refusal.code).unwrap_or(ErrorCode::Internal);
         let error = Error { code, detail: refusal.detail.clone(), field: refusal.field.clone() };
         let (route, leader) = (refusal.route(), refusal.leader);
-        return Refused { error, route, leader, retry_after_ms: refusal.retry_after_ms };
+        let (retry_after_ms, map_epoch) = (refusal.retry_after_ms, refusal.map_epoch);
+        return Refused { error, route, leader, retry_after_ms, map_epoch };
     }
     let code = match (status.code(), is_write) {
         (Code::DeadlineExceeded | Code::Cancelled, false) => ErrorCode::DeadlineExceeded,
@@ -55,7 +59,7 @@ pub fn refusal_of(status: &Status, is_write: bool) -> Refused {
         (_, false) => ErrorCode::Unavailable,
     };
     let error = Error::new(code, format!("a node did not answer: {}", status.message()));
-    Refused { error, route: v1::Route::Retry, leader: None, retry_after_ms: None }
+    Refused { error, route: v1::Route::Retry, leader: None, retry_after_ms: None, map_epoch: None }
 }
 
 #[cfg(test)]
@@ -69,6 +73,7 @@ mod tests {
             route: v1::Route::NotLeader,
             leader: Some(3),
             retry_after_ms: Some(20),
+            map_epoch: Some(4),
         };
         assert_eq!(refusal_of(&Status::from(refused.clone()), true), refused);
     }

@@ -4,6 +4,7 @@
 use crate::auth::{Caller, PathId};
 use crate::http::answer;
 use crate::http::problem::{Answer, Problem};
+use crate::nodes::NodeView;
 use crate::shared::Shared;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -20,6 +21,8 @@ struct NodeRow {
     reachable: bool,
     /// Groups that it leads, as far as this router knows.
     leads: Vec<u16>,
+    /// Whether it has lost what it had acknowledged, as it or the others say.
+    reverted: bool,
 }
 
 #[derive(Serialize)]
@@ -37,6 +40,35 @@ struct GroupRow {
 #[derive(Serialize)]
 struct Cluster {
     groups: Vec<GroupRow>,
+    /// What an operator must see to.
+    alarms: Vec<Alarm>,
+}
+
+#[derive(Serialize)]
+struct Alarm {
+    alarm: &'static str,
+    node: u64,
+    /// The nodes that say so.
+    witnesses: Vec<u64>,
+    detail: String,
+}
+
+/// Nodes that lost what they had acknowledged.
+fn reverted(nodes: &[NodeView]) -> Vec<Alarm> {
+    let alarm = |node: &NodeView| {
+        let witnesses: Vec<u64> =
+            nodes.iter().filter(|other| other.refused.contains(&node.id)).map(|other| other.id).collect();
+        if node.reverted.is_none() && witnesses.is_empty() {
+            return None;
+        }
+        let detail = node.reverted.clone().unwrap_or_else(|| {
+            "this node has lost log entries or votes that it had promised to keep, and is refused; stop it, and \
+             bring back its newest disk or remove its data"
+                .to_owned()
+        });
+        Some(Alarm { alarm: "node_reverted", node: node.id, witnesses, detail })
+    };
+    nodes.iter().filter_map(alarm).collect()
 }
 
 #[derive(Serialize)]
@@ -50,13 +82,16 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>, caller: Caller) -> A
     let groups = shared.nodes.groups();
     let leads =
         |id: u64| groups.iter().filter(|group| group.leader == Some(id)).map(|group| group.group.0).collect();
-    let row = |node: crate::nodes::NodeView| NodeRow {
+    let nodes = shared.nodes.nodes();
+    let alarms = reverted(&nodes);
+    let row = |node: NodeView| NodeRow {
         leads: leads(node.id),
+        reverted: alarms.iter().any(|alarm| alarm.node == node.id),
         id: node.id,
         address: node.address,
         reachable: node.reachable,
     };
-    answer(StatusCode::OK, &NodeRows { nodes: shared.nodes.nodes().into_iter().map(row).collect() })
+    answer(StatusCode::OK, &NodeRows { nodes: nodes.into_iter().map(row).collect() })
 }
 
 pub(super) async fn cluster(State(shared): State<Arc<Shared>>, caller: Caller) -> Answer<Response> {
@@ -64,7 +99,7 @@ pub(super) async fn cluster(State(shared): State<Arc<Shared>>, caller: Caller) -
     let groups = shared.nodes.groups().into_iter();
     let groups =
         groups.map(|group| GroupRow { group: group.group.0, leader: group.leader, term: group.term });
-    answer(StatusCode::OK, &Cluster { groups: groups.collect() })
+    answer(StatusCode::OK, &Cluster { groups: groups.collect(), alarms: reverted(&shared.nodes.nodes()) })
 }
 
 /// `{id}:stop` or `{id}:start`.

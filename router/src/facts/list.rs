@@ -6,7 +6,7 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, Time, now_us};
 use crate::http::{answer, query};
 use crate::memories::view::fields;
-use crate::nodes::{Client, Safety};
+use crate::nodes::{Client, ReadKind};
 use crate::recall::parse::AsOfBody;
 use crate::shared::Shared;
 use crate::tokens::{self, Consistency};
@@ -43,6 +43,7 @@ struct FactParams {
     cursor: Option<String>,
     token: Option<String>,
     consistency: Option<Consistency>,
+    max_staleness_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -84,18 +85,22 @@ pub(crate) async fn list(
 ) -> Answer<Response> {
     let (access, space) = caller.require(Rights::READ)?;
     let params: FactParams = query::parse(&uri)?;
-    let wish = tokens::wish(&access.tenant, params.token.as_deref(), &headers, params.consistency)?;
+    let wish = tokens::wish(
+        &access.tenant,
+        params.token.as_deref(),
+        &headers,
+        params.consistency,
+        params.max_staleness_ms,
+    )?;
     let asked = params.read(&space)?;
     let deadline = Deadline::after(shared.config.read_timeout);
-    let group = shared.nodes.group_of(&space, deadline).await?;
     let request =
         v1::ListFactsRequest { access: Some(access.clone().into()), space: Some((&space).into()), ..asked };
-    let ask = |mut client: Client, deadline_ms| {
-        let read = v1::Read { deadline_ms, ..shared.nodes.read(group, &wish, deadline) };
+    let ask = |mut client: Client, read| {
         let request = v1::ListFactsRequest { read: Some(read), ..request.clone() };
         async move { client.list_facts(request).await }
     };
-    let response = shared.nodes.call(group, Safety::Read, deadline, ask).await?;
+    let response = shared.nodes.read_space(ReadKind::Point, &space, &wish, deadline, ask).await?;
     let seen = shared.nodes.observe(response.seen);
     let facts: Answer<Vec<FactView>> = response.facts.into_iter().map(view).collect();
     let page = Page {

@@ -5,7 +5,7 @@ use crate::auth::{InSpace, PathId};
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::http::{answer, query, write};
-use crate::nodes::{Client, ReadWish, Safety};
+use crate::nodes::{Client, ReadKind, ReadWish};
 use crate::shared::Shared;
 use crate::tokens::{self, Consistency};
 use axum::extract::State;
@@ -25,6 +25,7 @@ use std::sync::Arc;
 pub(super) struct ReadParams {
     pub(super) token: Option<String>,
     pub(super) consistency: Option<Consistency>,
+    pub(super) max_staleness_ms: Option<u64>,
 }
 
 pub(crate) async fn get(
@@ -36,7 +37,13 @@ pub(crate) async fn get(
 ) -> Answer<Response> {
     let (access, space) = caller.require(Rights::READ)?;
     let params: ReadParams = query::parse(&uri)?;
-    let wish = tokens::wish(&access.tenant, params.token.as_deref(), &headers, params.consistency)?;
+    let wish = tokens::wish(
+        &access.tenant,
+        params.token.as_deref(),
+        &headers,
+        params.consistency,
+        params.max_staleness_ms,
+    )?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let (memory, seen) = fetch(&shared, &access, &space, &id, &wish, deadline).await?;
     let view = MemoryView::new(memory)?;
@@ -54,9 +61,7 @@ pub(super) async fn fetch(
     wish: &ReadWish,
     deadline: Deadline,
 ) -> Answer<(v1::Memory, Option<Seen>)> {
-    let group = shared.nodes.group_of(space, deadline).await?;
-    let ask = |mut client: Client, deadline_ms| {
-        let read = v1::Read { deadline_ms, ..shared.nodes.read(group, wish, deadline) };
+    let ask = |mut client: Client, read| {
         let request = v1::GetRequest {
             access: Some(access.clone().into()),
             space: Some(space.into()),
@@ -65,7 +70,7 @@ pub(super) async fn fetch(
         };
         async move { client.get(request).await }
     };
-    let response = shared.nodes.call(group, Safety::Read, deadline, ask).await?;
+    let response = shared.nodes.read_space(ReadKind::Point, space, wish, deadline, ask).await?;
     let seen = shared.nodes.observe(response.seen);
     let memory = response.memory.ok_or_else(not_found)?;
     Ok((memory, seen))

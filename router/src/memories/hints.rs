@@ -6,7 +6,7 @@
 
 use super::batch::Batch;
 use crate::http::time::{Deadline, now_us};
-use crate::nodes::{Client, ReadWish, Safety};
+use crate::nodes::{Client, Level, ReadKind, ReadWish};
 use crate::shared::Shared;
 use holdfast_core::access::Access;
 use holdfast_core::command::{Hint, NewMemory};
@@ -57,7 +57,6 @@ async fn candidates(
     model: Option<v1::Model>,
     deadline: Deadline,
 ) -> Result<Vec<v1::Scored>, holdfast_core::Error> {
-    let group = shared.nodes.group_of(space, deadline).await.map_err(|problem| problem.error)?;
     let speaker = match &memory.index.speaker {
         Some(speaker) => json!({"speaker": {"$eq": speaker}}),
         None => json!({"speaker": {"$exists": false}}),
@@ -75,13 +74,12 @@ async fn candidates(
         now_us: now_us(),
         ..v1::RecallRequest::default()
     };
-    let wish = ReadWish { linearizable: false, token: Token::new(&access.tenant) };
-    let ask = |mut client: Client, deadline_ms| {
-        let read = v1::Read { deadline_ms, ..shared.nodes.read(group, &wish, deadline) };
+    let wish = ReadWish { level: Level::Session, token: Token::new(&access.tenant) };
+    let ask = |mut client: Client, read| {
         let request = v1::RecallRequest { read: Some(read), ..request.clone() };
         async move { client.recall(request).await }
     };
-    let response = shared.nodes.call(group, Safety::Read, deadline, ask).await;
+    let response = shared.nodes.read_space(ReadKind::Scan, space, &wish, deadline, ask).await;
     Ok(response.map_err(|problem| problem.error)?.results)
 }
 

@@ -6,7 +6,7 @@ use crate::auth::{InSpace, PathId};
 use crate::http::problem::Answer;
 use crate::http::time::Deadline;
 use crate::http::{answer, query};
-use crate::nodes::{Client, Safety};
+use crate::nodes::{Client, ReadKind};
 use crate::shared::Shared;
 use crate::tokens;
 use axum::extract::State;
@@ -35,11 +35,15 @@ pub(crate) async fn history(
 ) -> Answer<Response> {
     let (access, space) = caller.require(Rights::READ)?;
     let params: ReadParams = query::parse(&uri)?;
-    let wish = tokens::wish(&access.tenant, params.token.as_deref(), &headers, params.consistency)?;
+    let wish = tokens::wish(
+        &access.tenant,
+        params.token.as_deref(),
+        &headers,
+        params.consistency,
+        params.max_staleness_ms,
+    )?;
     let deadline = Deadline::after(shared.config.read_timeout);
-    let group = shared.nodes.group_of(&space, deadline).await?;
-    let ask = |mut client: Client, deadline_ms| {
-        let read = v1::Read { deadline_ms, ..shared.nodes.read(group, &wish, deadline) };
+    let ask = |mut client: Client, read| {
         let request = v1::HistoryRequest {
             access: Some(access.clone().into()),
             space: Some((&space).into()),
@@ -48,7 +52,7 @@ pub(crate) async fn history(
         };
         async move { client.history(request).await }
     };
-    let response = shared.nodes.call(group, Safety::Read, deadline, ask).await?;
+    let response = shared.nodes.read_space(ReadKind::Point, &space, &wish, deadline, ask).await?;
     let seen = shared.nodes.observe(response.seen);
     if response.versions.is_empty() {
         return Err(not_found());

@@ -6,7 +6,7 @@ use crate::filters;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::http::{answer, query};
-use crate::nodes::{Client, Safety};
+use crate::nodes::{Client, ReadKind};
 use crate::shared::Shared;
 use crate::tokens::{self, Consistency};
 use axum::extract::State;
@@ -39,6 +39,7 @@ struct ListParams {
     cursor: Option<String>,
     token: Option<String>,
     consistency: Option<Consistency>,
+    max_staleness_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -66,11 +67,15 @@ pub(crate) async fn list(
         Some(text) => parse_cursor(text, &space, &filter)?,
         None => 0,
     };
-    let wish = tokens::wish(&access.tenant, params.token.as_deref(), &headers, params.consistency)?;
+    let wish = tokens::wish(
+        &access.tenant,
+        params.token.as_deref(),
+        &headers,
+        params.consistency,
+        params.max_staleness_ms,
+    )?;
     let deadline = Deadline::after(shared.config.read_timeout);
-    let group = shared.nodes.group_of(&space, deadline).await?;
-    let ask = |mut client: Client, deadline_ms| {
-        let read = v1::Read { deadline_ms, ..shared.nodes.read(group, &wish, deadline) };
+    let ask = |mut client: Client, read| {
         let request = v1::ListRequest {
             access: Some(access.clone().into()),
             space: Some((&space).into()),
@@ -81,7 +86,7 @@ pub(crate) async fn list(
         };
         async move { client.list(request).await }
     };
-    let response = shared.nodes.call(group, Safety::Read, deadline, ask).await?;
+    let response = shared.nodes.read_space(ReadKind::Point, &space, &wish, deadline, ask).await?;
     let seen = shared.nodes.observe(response.seen);
     let memories: Answer<Vec<MemoryView>> = response.memories.into_iter().map(MemoryView::new).collect();
     let page = Page {

@@ -18,7 +18,7 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
 use crate::http::{Body, answer, json};
-use crate::nodes::{ReadWish, Written};
+use crate::nodes::{Level, ReadWish, Written};
 use crate::shared::Shared;
 use crate::tokens;
 use crate::work::not_embedded;
@@ -82,7 +82,7 @@ type Vectors = (Option<Vector>, Option<ModelTag>, bool);
 impl Call<'_> {
     async fn patch(&self, body: &[u8]) -> Answer<Written> {
         let deadline = Deadline::after(self.shared.config.write_timeout);
-        let wish = ReadWish { linearizable: true, token: Token::new(&self.access.tenant) };
+        let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
         let mut attempt = 0;
         loop {
             // Read again for each attempt: it is checked against a fresh state of the memory.

@@ -32,6 +32,35 @@ pub(crate) enum Safety {
     Once,
 }
 
+/// How a call ended without an answer.
+pub(super) enum Ended {
+    /// The caller is told.
+    Problem(Problem),
+    /// Another shard is the owner, by a map of this epoch if it is known. Nothing was done.
+    WrongShard(Option<u64>),
+}
+
+impl From<Problem> for Ended {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<Ended> for Problem {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Problem(problem) => problem,
+            Ended::WrongShard(_) => moved_away(),
+        }
+    }
+}
+
+/// The owner of a slot could not be found in time.
+pub(super) fn moved_away() -> Problem {
+    let detail = "this part of the data is moving to another shard; nothing was done; retry after a moment";
+    Problem::new(ErrorCode::Unavailable, detail)
+}
+
 /// How one attempt failed.
 struct Failure {
     refused: Refused,
@@ -44,8 +73,7 @@ struct Failure {
 }
 
 impl Nodes {
-    /// Calls `ask` on the leader of `group` until it succeeds, is refused for good, or the deadline
-    /// passes. `ask` gets the client of a node and the milliseconds that are left.
+    /// As [`Nodes::try_call`], for a group that is asked for itself and not for a part of the data.
     pub(crate) async fn call<R, F, Fut>(
         &self,
         group: Shard,
@@ -53,6 +81,22 @@ impl Nodes {
         deadline: Deadline,
         ask: F,
     ) -> Answer<R>
+    where
+        F: Fn(Client, u32) -> Fut,
+        Fut: Future<Output = Result<Response<R>, Status>>,
+    {
+        self.try_call(group, safety, deadline, &ask).await.map_err(Problem::from)
+    }
+
+    /// Calls `ask` on the leader of `group` until it succeeds, is refused for good, or the deadline
+    /// passes. `ask` gets the client of a node and the milliseconds that are left.
+    pub(super) async fn try_call<R, F, Fut>(
+        &self,
+        group: Shard,
+        safety: Safety,
+        deadline: Deadline,
+        ask: &F,
+    ) -> Result<R, Ended>
     where
         F: Fn(Client, u32) -> Fut,
         Fut: Future<Output = Result<Response<R>, Status>>,
@@ -83,8 +127,8 @@ impl Nodes {
             };
             search.maybe_done |= failure.maybe_done;
             search.late += u32::from(failure.late);
-            if let Some(problem) = final_answer(&failure, &search, safety) {
-                return Err(problem);
+            if let Some(ended) = final_answer(&failure, &search, safety) {
+                return Err(ended);
             }
             let wait = self.learn_from(group, &node, &failure, &mut search);
             search.last = Some(failure.refused);
@@ -93,7 +137,7 @@ impl Nodes {
                 () = self.cut_off.cancelled() => {}
             }
         }
-        Err(search.give_up(safety))
+        Err(search.give_up(safety).into())
     }
 
     /// The node to ask next: who is said to lead, else who is known to, else the next in turn.
@@ -122,7 +166,8 @@ impl Nodes {
             (false, _) => "transport",
             (true, v1::Route::NotLeader) => "not_leader",
             (true, v1::Route::Behind) => "behind",
-            (true, v1::Route::Retry | v1::Route::None) => "retry",
+            // A wrong shard has ended the call before.
+            (true, v1::Route::Retry | v1::Route::None | v1::Route::WrongShard) => "retry",
         };
         self.metrics.count_retry(reason);
         if reason == "retry" {
@@ -226,16 +271,19 @@ fn unknown_outcome(safety: Safety) -> Problem {
 }
 
 /// The end of the call, if this failure is one that repeating cannot mend.
-fn final_answer(failure: &Failure, search: &Search, safety: Safety) -> Option<Problem> {
+fn final_answer(failure: &Failure, search: &Search, safety: Safety) -> Option<Ended> {
     if safety == Safety::Once && search.maybe_done {
-        return Some(unknown_outcome(safety));
+        return Some(unknown_outcome(safety).into());
     }
     let refused = &failure.refused;
+    if failure.answered && refused.route == v1::Route::WrongShard {
+        return Some(Ended::WrongShard(refused.map_epoch));
+    }
     let is_final = failure.answered && !failure.late && refused.route == v1::Route::None;
     if is_final || refused.error.code == ErrorCode::TooLarge {
         let mut problem = Problem::from(refused.error.clone());
         problem.retry_after_ms = refused.retry_after_ms.or(problem.retry_after_ms);
-        return Some(problem);
+        return Some(problem.into());
     }
     None
 }

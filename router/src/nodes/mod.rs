@@ -2,29 +2,39 @@
 
 mod call;
 mod floors;
+mod hedge;
+mod read;
 mod topology;
 
 pub(crate) use call::Safety;
+pub(crate) use read::{Level, ReadKind, ReadWish};
 pub(crate) use topology::{GroupView, NodeView};
 
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::metrics::Metrics;
+use call::Ended;
 use floors::Floors;
+use hedge::Hedging;
 use holdfast_core::access::Access;
 use holdfast_core::codec::Stored;
 use holdfast_core::command::Command;
 use holdfast_core::outcome::Outcome;
 use holdfast_core::space::{Shard, SpaceKey};
-use holdfast_core::token::{Seen, Token};
+use holdfast_core::token::Seen;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::{self, node_client::NodeClient};
 use holdfast_transport::{DialError, Security};
+use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
-use topology::Topology;
+use topology::{Owner, Topology};
+
+/// How often one call follows a part of the data to its new owner.
+const OWNERS_MAX: usize = 8;
 
 pub(crate) type Client = NodeClient<Channel>;
 
@@ -36,13 +46,10 @@ pub(crate) struct Nodes {
     attempt_timeout: Duration,
     /// Ends all calls, so that each is answered before its connection is cut.
     cut_off: CancellationToken,
-}
-
-/// How a read wants to be answered.
-#[derive(Debug, Clone)]
-pub(crate) struct ReadWish {
-    pub(crate) linearizable: bool,
-    pub(crate) token: Token,
+    /// Of reads of a few rows, and of whole spaces.
+    hedging: [Hedging; 2],
+    /// Which replica is asked first the next time.
+    turn: AtomicUsize,
 }
 
 /// The answer of a write to a space.
@@ -65,6 +72,8 @@ impl Nodes {
             metrics,
             attempt_timeout,
             cut_off: CancellationToken::new(),
+            hedging: Default::default(),
+            turn: AtomicUsize::new(0),
         })
     }
 
@@ -97,29 +106,30 @@ impl Nodes {
         self.topology.leaderless() == Some(0)
     }
 
-    /// The Raft group of a space.
-    pub(crate) async fn group_of(&self, space: &SpaceKey, deadline: Deadline) -> Answer<Shard> {
-        Ok(space.slot().initial_shard(self.topology.shards(deadline).await?))
-    }
-
-    /// What a read of a shard asks of the node: not older than the caller's token, nor than what
-    /// this router has seen itself.
-    pub(crate) fn read(&self, group: Shard, wish: &ReadWish, deadline: Deadline) -> v1::Read {
-        let floor = self.floors.of(group);
-        let token = wish.token.seen(group);
-        let at_least = match (token, floor) {
-            (Some(a), Some(b)) => {
-                Some(if (a.incarnation, a.index) < (b.incarnation, b.index) { b } else { a })
+    /// Does something at the shard that owns a space, and again at the next owner if the space has
+    /// moved meanwhile.
+    async fn on_owner<R, Fut>(
+        &self,
+        space: &SpaceKey,
+        deadline: Deadline,
+        attempt: impl Fn(Owner) -> Fut,
+    ) -> Answer<R>
+    where
+        Fut: Future<Output = Result<R, Ended>>,
+    {
+        for _ in 0..OWNERS_MAX {
+            let owner = self.topology.owner(space.slot(), deadline).await?;
+            match attempt(owner).await {
+                Ok(answer) => return Ok(answer),
+                Err(Ended::Problem(problem)) => return Err(problem),
+                Err(Ended::WrongShard(epoch)) => {
+                    self.metrics.count_retry("wrong_shard");
+                    let wanted = epoch.unwrap_or(0).max(owner.epoch + 1);
+                    self.topology.wait_for_map(wanted, deadline).await?;
+                }
             }
-            (a, b) => a.or(b),
-        };
-        let consistency =
-            if wish.linearizable { v1::Consistency::Linearizable } else { v1::Consistency::Session };
-        v1::Read {
-            consistency: consistency.into(),
-            at_least: at_least.map(Into::into),
-            deadline_ms: crate::http::time::millis(deadline.left()),
         }
+        Err(call::moved_away())
     }
 
     /// Takes note of a position in an answer, so that later reads through this router never go
@@ -139,24 +149,40 @@ impl Nodes {
         safety: Safety,
         deadline: Deadline,
     ) -> Answer<(Outcome, Option<Seen>)> {
-        let bytes = command.encode().map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
+        let owner = Owner { group, epoch: 0 };
+        self.try_propose(access, owner, command, safety, deadline).await.map_err(Problem::from)
+    }
+
+    async fn try_propose(
+        &self,
+        access: &Access,
+        Owner { group, epoch }: Owner,
+        command: &Command,
+        safety: Safety,
+        deadline: Deadline,
+    ) -> Result<(Outcome, Option<Seen>), Ended> {
+        let encoded = command.encode();
+        let bytes =
+            encoded.map_err(|error| Problem::from(Error::new(ErrorCode::Internal, error.to_string())))?;
         let request = v1::WriteRequest {
             access: Some(access.clone().into()),
             group: u32::from(group.0),
             command: bytes,
             deadline_ms: 0,
+            map_epoch: epoch,
         };
         let ask = |mut client: Client, deadline_ms| {
             let request = v1::WriteRequest { deadline_ms, ..request.clone() };
             async move { client.write(request).await }
         };
-        let response = self.call(group, safety, deadline, ask).await?;
+        let response = self.try_call(group, safety, deadline, &ask).await?;
         let seen = self.observe(response.seen);
         match Outcome::decode(&response.outcome) {
-            Ok(Outcome::Failed(error)) => Err(error.into()),
+            Ok(Outcome::Failed(error)) => Err(Problem::from(error).into()),
             Ok(outcome) => Ok((outcome, seen)),
             Err(error) => {
-                Err(Problem::new(ErrorCode::Internal, format!("the outcome cannot be read: {error}")))
+                let detail = format!("the outcome cannot be read: {error}");
+                Err(Problem::new(ErrorCode::Internal, detail).into())
             }
         }
     }
@@ -170,8 +196,8 @@ impl Nodes {
         command: &Command,
         deadline: Deadline,
     ) -> Answer<Written> {
-        let group = self.group_of(space, deadline).await?;
-        match self.propose(access, group, command, Safety::Repeatable, deadline).await? {
+        let propose = |owner| self.try_propose(access, owner, command, Safety::Repeatable, deadline);
+        match self.on_owner(space, deadline, propose).await? {
             (Outcome::Items { items, .. }, seen) => Ok(Written { items, seen }),
             _ => Err(Problem::new(ErrorCode::Internal, "a write was answered with another outcome")),
         }
@@ -183,9 +209,8 @@ impl Nodes {
         what: v1::read_meta_request::What,
         deadline: Deadline,
     ) -> Answer<Vec<T>> {
-        let wish = ReadWish { linearizable: false, token: Token::new("") };
         let ask = |mut client: Client, deadline_ms| {
-            let read = v1::Read { deadline_ms, ..self.read(Shard::META, &wish, deadline) };
+            let read = v1::Read { deadline_ms, ..self.read_of_meta() };
             let request = v1::ReadMetaRequest { read: Some(read), what: Some(what.clone()) };
             async move { client.read_meta(request).await }
         };

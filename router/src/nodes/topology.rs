@@ -2,22 +2,26 @@
 //! corrected by the node that is asked; polling only makes guesses good.
 
 use super::Client;
+use super::call::moved_away;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use futures::future::join_all;
 use holdfast_core::ErrorCode;
-use holdfast_core::space::{SHARDS_MAX, Shard};
+use holdfast_core::shard_map::ShardMap;
+use holdfast_core::space::{SHARDS_MAX, Shard, Slot};
 use holdfast_proto::{MESSAGE_BYTES_MAX, v1};
 use holdfast_transport::{DialError, Quiet, Security, explain, is_final};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tonic::transport::Endpoint;
 
 /// Most nodes that are learned of; a cluster is smaller by far.
 const NODES_MAX: usize = 256;
+/// The pause before the nodes are asked for a map again; it doubles up to the second.
+const MAP_PAUSE_MIN: Duration = Duration::from_millis(20);
+const MAP_PAUSE_MAX: Duration = Duration::from_millis(250);
 /// How long one node may take to tell what it knows.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -29,6 +33,16 @@ pub(crate) struct NodeView {
     pub(crate) client: Client,
     /// Whether it answered when it was last asked.
     pub(crate) reachable: bool,
+    /// Why it takes no part in any group, as it said itself: its disk is an older copy.
+    pub(crate) reverted: Option<String>,
+    /// The nodes that it refuses, because they lost what they had acknowledged to it.
+    pub(crate) refused: Vec<u64>,
+}
+
+impl NodeView {
+    fn new(id: u64, address: String, client: Client) -> Self {
+        Self { id, address, client, reachable: false, reverted: None, refused: Vec::new() }
+    }
 }
 
 /// One Raft group.
@@ -55,8 +69,15 @@ pub(super) struct Topology {
     /// The cluster that the first answer came from.
     cluster_id: OnceLock<String>,
     leaders: RwLock<BTreeMap<Shard, Leader>>,
-    /// 0 until a node has told.
-    shards: AtomicU16,
+    /// `None` until a node has told.
+    map: RwLock<Option<Arc<ShardMap>>>,
+}
+
+/// Who owns a slot, by the map of an epoch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) group: Shard,
+    pub(super) epoch: u64,
 }
 
 impl Topology {
@@ -68,7 +89,7 @@ impl Topology {
         let mut known = BTreeMap::new();
         for (id, address) in nodes {
             let client = connect(&security, address)?;
-            known.insert(*id, NodeView { id: *id, address: address.clone(), client, reachable: false });
+            known.insert(*id, NodeView::new(*id, address.clone(), client));
         }
         let seeds = seeds.iter().map(|address| Ok((address.clone(), connect(&security, address)?)));
         Ok(Self {
@@ -78,7 +99,7 @@ impl Topology {
             quiet: Quiet::default(),
             cluster_id: OnceLock::new(),
             leaders: RwLock::default(),
-            shards: AtomicU16::new(0),
+            map: RwLock::default(),
         })
     }
 
@@ -98,19 +119,41 @@ impl Topology {
         leaders.iter().map(view).collect()
     }
 
-    /// The number of shards; waits for the first node to tell it.
-    pub(super) async fn shards(&self, deadline: Deadline) -> Answer<u16> {
+    /// The owner of a slot; waits for the first node to tell how the cluster is laid out.
+    pub(super) async fn owner(&self, slot: Slot, deadline: Deadline) -> Answer<Owner> {
         loop {
-            match self.shards.load(Ordering::Acquire) {
-                0 if deadline.left().is_zero() => {
-                    let detail =
-                        "no node has told this router how the cluster is laid out yet; retry after a moment";
-                    return Err(Problem::new(ErrorCode::Unavailable, detail));
-                }
-                0 => tokio::time::sleep(Duration::from_millis(20).min(deadline.left())).await,
-                shards => return Ok(shards),
+            let map = self.map.read().clone();
+            if let Some(map) = map {
+                return Ok(Owner { group: map.owner(slot), epoch: map.epoch() });
             }
+            if deadline.left().is_zero() {
+                let detail =
+                    "no node has told this router how the cluster is laid out yet; retry after a moment";
+                return Err(Problem::new(ErrorCode::Unavailable, detail));
+            }
+            tokio::time::sleep(MAP_PAUSE_MIN.min(deadline.left())).await;
         }
+    }
+
+    /// Asks the nodes until one knows a map of this epoch or a later one.
+    pub(super) async fn wait_for_map(&self, epoch: u64, deadline: Deadline) -> Answer<()> {
+        let mut pause = MAP_PAUSE_MIN;
+        while self.map_epoch() < epoch {
+            self.refresh().await;
+            if self.map_epoch() >= epoch {
+                break;
+            }
+            if deadline.left().is_zero() {
+                return Err(moved_away());
+            }
+            tokio::time::sleep(pause.min(deadline.left())).await;
+            pause = (pause * 2).min(MAP_PAUSE_MAX);
+        }
+        Ok(())
+    }
+
+    fn map_epoch(&self) -> u64 {
+        self.map.read().as_ref().map_or(0, |map| map.epoch())
     }
 
     pub(super) fn leader(&self, group: Shard) -> Option<u64> {
@@ -144,6 +187,11 @@ impl Topology {
             let answer = answer.filter(|answer| self.is_ours(answer, &format!("node {id}")));
             if let Some(node) = self.nodes.write().get_mut(&id) {
                 node.reachable = answer.is_some();
+                if let Some(answer) = &answer {
+                    node.reverted.clone_from(&answer.reverted);
+                    node.refused.clone_from(&answer.refused);
+                    node.refused.truncate(NODES_MAX);
+                }
             }
             answers.extend(answer);
         }
@@ -174,7 +222,7 @@ impl Topology {
     /// What one node knows, if it answers. A node that does not believe this router says so in the
     /// log: no client could act on it.
     async fn ask(&self, mut client: Client, who: &str) -> Option<v1::TopologyResponse> {
-        let asking = client.topology(v1::TopologyRequest {});
+        let asking = client.topology(v1::TopologyRequest { known_epoch: self.map_epoch() });
         match tokio::time::timeout(ASK_TIMEOUT, asking).await.ok()? {
             Ok(answer) => Some(answer.into_inner()),
             Err(status) => {
@@ -206,17 +254,30 @@ impl Topology {
 
     /// In how many groups no leader is known and reachable; `None` if the layout is unknown.
     pub(super) fn leaderless(&self) -> Option<usize> {
-        let shards = self.shards.load(Ordering::Acquire);
+        let shards = self.map.read().as_ref().map_or(0, |map| map.shards());
         let with_leader = self.groups().iter().filter(|group| group.leader.is_some()).count();
         // The meta group counts too.
         (shards > 0).then(|| (usize::from(shards) + 1).saturating_sub(with_leader))
     }
 
-    fn learn(&self, answer: &v1::TopologyResponse) {
-        match u16::try_from(answer.shards) {
-            Ok(shards) if (1..=SHARDS_MAX).contains(&shards) => self.shards.store(shards, Ordering::Release),
-            _ => {}
+    /// Goes by the map of an answer if it is newer.
+    fn learn_map(&self, answer: &v1::TopologyResponse) {
+        // A node that is not founded yet knows none.
+        let Some(told) = answer.map.as_ref().filter(|_| answer.shards > 0) else { return };
+        let mut map = self.map.write();
+        if map.as_ref().is_some_and(|known| known.epoch() >= told.epoch) {
+            return;
         }
+        let number = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+        let owners = told.owners.iter().map(|owner| Shard(number(*owner))).collect();
+        match ShardMap::new(told.epoch, number(answer.shards), owners) {
+            Ok(newer) => *map = Some(Arc::new(newer)),
+            Err(error) => tracing::error!(%error, "a node told a map of slots that cannot be; it is ignored"),
+        }
+    }
+
+    fn learn(&self, answer: &v1::TopologyResponse) {
+        self.learn_map(answer);
         let mut nodes = self.nodes.write();
         for member in &answer.nodes {
             let is_known = match nodes.get(&member.id) {
@@ -230,7 +291,7 @@ impl Topology {
             match connect(&self.security, &member.address) {
                 Ok(client) => {
                     let (id, address) = (member.id, member.address.clone());
-                    nodes.insert(id, NodeView { id, address, client, reachable: false });
+                    nodes.insert(id, NodeView::new(id, address, client));
                 }
                 Err(error) => {
                     tracing::warn!(node = member.id, address = member.address, %error, "a node's address cannot be used")

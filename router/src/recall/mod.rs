@@ -7,7 +7,7 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, micros_since, now_us};
 use crate::http::{Body, answer};
 use crate::memories::view::MemoryView;
-use crate::nodes::{Client, ReadWish, Safety};
+use crate::nodes::{Client, ReadKind, ReadWish};
 use crate::shared::Shared;
 use crate::tokens;
 use crate::work::not_embedded;
@@ -80,7 +80,13 @@ pub(crate) async fn recall(
     let started = Instant::now();
     let (access, space) = caller.require(Rights::READ)?;
     let mut query = Query::read(&body)?;
-    let wish = tokens::wish(&access.tenant, query.token.as_deref(), &headers, query.consistency)?;
+    let wish = tokens::wish(
+        &access.tenant,
+        query.token.as_deref(),
+        &headers,
+        query.consistency,
+        query.max_staleness_ms,
+    )?;
     let deadline = Deadline::of(started, query.deadline.unwrap_or(shared.config.read_timeout));
 
     let embedding = Instant::now();
@@ -153,7 +159,6 @@ async fn search(
     wish: &ReadWish,
     deadline: Deadline,
 ) -> Answer<v1::RecallResponse> {
-    let group = shared.nodes.group_of(space, deadline).await?;
     let vector = query.vector.as_ref();
     let request = v1::RecallRequest {
         access: Some(access.clone().into()),
@@ -181,12 +186,11 @@ async fn search(
             cos_dev_prior: model.cos_dev_prior,
         }),
     };
-    let ask = |mut client: Client, deadline_ms| {
-        let read = v1::Read { deadline_ms, ..shared.nodes.read(group, wish, deadline) };
+    let ask = |mut client: Client, read| {
         let request = v1::RecallRequest { read: Some(read), ..request.clone() };
         async move { client.recall(request).await }
     };
-    shared.nodes.call(group, Safety::Read, deadline, ask).await
+    shared.nodes.read_space(ReadKind::Scan, space, wish, deadline, ask).await
 }
 
 /// Writes a score to nine decimal places: what its sum adds beyond them is rounding. Ranks were made

@@ -44,7 +44,7 @@ struct RecallBody {
     intent: Option<Value>,
     as_of: Option<AsOfBody>,
     conflicts: Option<String>,
-    max_staleness_ms: Option<Value>,
+    max_staleness_ms: Option<u64>,
 }
 
 /// Both default to now: what is true by what was believed, or what was true by what is believed.
@@ -122,6 +122,7 @@ pub(super) struct Query {
     pub(super) as_of: Option<v1::AsOf>,
     pub(super) consistency: Option<Consistency>,
     pub(super) token: Option<String>,
+    pub(super) max_staleness_ms: Option<u64>,
     pub(super) deadline: Option<Duration>,
 }
 
@@ -158,6 +159,7 @@ impl Query {
             as_of: body.as_of.map(|as_of| as_of.read(now.unwrap_or_else(now_us))).transpose()?,
             consistency: body.consistency,
             token: body.token,
+            max_staleness_ms: body.max_staleness_ms,
             deadline: match body.deadline_ms {
                 None => None,
                 asked => Some(Duration::from_millis(within("deadline_ms", asked, 1, DEADLINE_MS_MAX)?)),
@@ -172,7 +174,6 @@ fn refuse_unsupported(body: &RecallBody) -> Result<()> {
         ("collections", body.collections.as_ref().is_some_and(|names| !names.0.is_empty())),
         ("diversity", body.diversity.is_some_and(|diversity| diversity != 0.0)),
         ("intent", body.intent.is_some()),
-        ("max_staleness_ms", body.max_staleness_ms.is_some()),
         ("situation.device", situation.is_some_and(|situation| situation.device.is_some())),
         ("situation.place", situation.is_some_and(|situation| situation.place.is_some())),
         ("situation.time_of_day", situation.is_some_and(|situation| situation.time_of_day.is_some())),

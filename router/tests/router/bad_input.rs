@@ -95,7 +95,12 @@ async fn odd_bodies_are_refused_with_a_sentence() {
         (RECALL, raw("{\"query\": 7}"), "invalid_argument", "query"),
         (RECALL, raw("{\"query\": \"q\", \"query\": \"r\"}"), "invalid_argument", "query"),
         (RECALL, raw("{\"query\": \"q\", \"token\": \"zzzz\"}"), "invalid_argument", "token"),
-        (RECALL, raw("{\"query\": \"q\", \"consistency\": \"bounded\"}"), "invalid_argument", "consistency"),
+        (
+            RECALL,
+            raw("{\"query\": \"q\", \"consistency\": \"bounded\"}"),
+            "invalid_argument",
+            "max_staleness_ms",
+        ),
         (
             "/v1/users/ann/feedback",
             raw("{\"items\": [{\"id\": \"x\", \"outcome\": \"loved\"}]}"),

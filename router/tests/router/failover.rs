@@ -6,17 +6,6 @@ use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Waits until the router knows the cluster.
-async fn ready(world: &World) {
-    for _ in 0..100 {
-        if world.api().get("/readyz").await.body["status"] == "ready" {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("the router does not get ready");
-}
-
 #[tokio::test]
 async fn a_new_leader_is_found_by_the_hint() {
     let world = World::start().await;
@@ -53,7 +42,7 @@ async fn a_dead_leader_is_waited_out() {
 async fn a_lost_answer_does_not_double_the_write() {
     let world = World::start().await;
     let api = world.api();
-    ready(&world).await;
+    world.is_ready().await;
     world.fault(1, Fault::LoseAnswer);
     let added = api.add(json!([{"content": "once"}])).await.ok(201);
     assert_eq!(added["results"][0]["status"], "created");
@@ -113,7 +102,7 @@ async fn an_open_part_leaves_the_whole_write_open() {
     for fault in [Fault::OneWrite, Fault::OneWriteThenCutOff] {
         let world = World::with(Options { change, ..Options::default() }).await;
         let api = world.api();
-        ready(&world).await;
+        world.is_ready().await;
         let memories: Vec<Value> = (0..250).map(|n| json!({"content": format!("memory {n}")})).collect();
         let body = json!({"memories": memories, "partial": true}).to_string().into_bytes();
         let key = [("idempotency-key", "three-parts")];
@@ -147,7 +136,7 @@ async fn an_open_part_leaves_the_whole_write_open() {
 #[tokio::test]
 async fn readiness_follows_the_leaders() {
     let world = World::start().await;
-    ready(&world).await;
+    world.is_ready().await;
     let body = world.api().get("/readyz").await.ok(200);
     assert_eq!((&body["nodes"], &body["groups"]), (&json!(3), &json!(5)));
     // One group alone does not take the routers out of service.
@@ -206,7 +195,7 @@ async fn a_stop_answers_what_is_open_before_it_cuts_connections() {
         config.shutdown_grace = Duration::from_secs(2);
     };
     let world = World::with(Options { change, ..Options::default() }).await;
-    ready(&world).await;
+    world.is_ready().await;
     for node in 1..=3 {
         world.fault(node, Fault::Silent);
     }

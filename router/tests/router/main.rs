@@ -9,4 +9,5 @@ mod common;
 mod facts;
 mod failover;
 mod memories;
+mod reads;
 mod recall;

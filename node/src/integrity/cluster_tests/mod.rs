@@ -225,7 +225,7 @@ async fn a_replica_in_quarantine_answers_nobody() {
     until("it is found", || cluster.in_quarantine() == [leader]).await;
     let refused = client.get(request()).await.unwrap_err();
     assert!(refused.message().contains("quarantine"), "{refused}");
-    let topology = client.topology(v1::TopologyRequest {}).await.unwrap().into_inner();
+    let topology = client.topology(v1::TopologyRequest::default()).await.unwrap().into_inner();
     let told = topology.groups.iter().find(|group| group.group == SHARD).unwrap();
     assert_ne!(told.leader, Some(leader), "routers are not sent to it");
     // Nor does it give its rows away.

@@ -121,6 +121,11 @@ impl GroupLog {
         Ok(self.vote()?.is_some())
     }
 
+    /// The term of the last vote that was saved.
+    pub(crate) fn voted_term(&self) -> Result<Option<u64>, LogError> {
+        Ok(self.vote()?.map(|vote| vote.leader_id.term))
+    }
+
     /// The last guard before entries go for good, whoever asked for it.
     fn check_purge(&self, upto: u64) -> Result<(), LogError> {
         #[cfg(test)]

@@ -85,6 +85,17 @@ impl World {
         Api::new(self.admin, &self.key)
     }
 
+    /// Waits until the router knows the cluster.
+    pub async fn is_ready(&self) {
+        for _ in 0..500 {
+            if self.api().get("/readyz").await.body["status"] == "ready" {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the router does not get ready");
+    }
+
     pub fn fault(&self, node: u64, fault: Fault) {
         self.cluster.node(node).set(fault);
     }

@@ -8,6 +8,7 @@ use holdfast_core::codec::Stored;
 use holdfast_core::command::{Command, MetaCommand};
 use holdfast_core::keys::meta;
 use holdfast_core::outcome::Outcome;
+use holdfast_core::shard_map::ShardMap;
 use holdfast_core::space::{Shard, SpaceKey};
 use holdfast_core::state::{BTreeState, Overlay, Reader, StateHash};
 use holdfast_core::token::Seen;
@@ -39,6 +40,10 @@ pub struct Cluster {
     nodes: Vec<Arc<FakeNode>>,
     /// How many writes reached apply.
     pub applied: AtomicUsize,
+    /// Who owns which slot.
+    pub map: Mutex<ShardMap>,
+    /// The epoch of the map that nodes tell; those that refuse know the newest one.
+    pub told_epoch: AtomicU64,
 }
 
 /// How a node misbehaves.
@@ -68,6 +73,8 @@ pub enum Fault {
     Behind,
     /// Says that it is busy, once.
     Busy,
+    /// Is behind whatever a read asks of a follower, for ever.
+    Lagging,
 }
 
 pub struct FakeNode {
@@ -107,6 +114,8 @@ impl Cluster {
             leader: AtomicU64::new(1),
             nodes: known.clone(),
             applied: AtomicUsize::new(0),
+            map: Mutex::new(ShardMap::initial(SHARDS)),
+            told_epoch: AtomicU64::new(u64::MAX),
         });
         let tenant = TenantRow { id: TENANT.into(), name: TENANT.into(), created_us: 0 };
         let init = MetaCommand::InitCluster { cluster_id: 7, shards: SHARDS, tenant, key };
@@ -135,6 +144,22 @@ impl Cluster {
         self.nodes.iter().find(|node| node.id == id).unwrap()
     }
 
+    pub fn owner(&self, space: &SpaceKey) -> Shard {
+        self.map.lock().unwrap().owner(space.slot())
+    }
+
+    /// Moves a space, with all that is in its shard, to another one that is empty.
+    pub fn move_to(&self, space: &SpaceKey, to: Shard) {
+        let mut groups = self.groups.lock().unwrap();
+        let mut map = self.map.lock().unwrap();
+        let from = groups.entry(map.owner(space.slot()).0).or_default();
+        let (state, hash) = (from.state.clone(), from.hash);
+        let target = groups.entry(to.0).or_default();
+        assert_eq!(target.index, 0, "the target is empty");
+        *target = Group { state, hash, index: 1 };
+        *map = map.moved(space.slot(), to).unwrap();
+    }
+
     pub fn apply(&self, group: u16, command: &Command) -> (Outcome, Seen) {
         let mut groups = self.groups.lock().unwrap();
         let Group { state, hash, index } = groups.entry(group).or_default();
@@ -158,10 +183,39 @@ struct Service {
 type Answer<T> = Result<Response<T>, Status>;
 
 fn refuse(error: Error, route: v1::Route, leader: Option<u64>) -> Status {
-    Refused { error, route, leader, retry_after_ms: None }.into()
+    Refused { error, route, leader, retry_after_ms: None, map_epoch: None }.into()
 }
 
 impl Service {
+    /// Whether this node may answer a read: as its leader, or as a follower if that will do.
+    async fn may_read(&self, read: Option<&v1::Read>) -> Result<(), Status> {
+        let follows = self.cluster.leader.load(Ordering::SeqCst) != self.node.id;
+        let will_do = read.is_some_and(|read| read.any_replica);
+        match self.node.fault() {
+            Fault::None if follows && will_do => {
+                self.node.calls.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            }
+            Fault::Lagging if follows && will_do => {
+                self.node.calls.fetch_add(1, Ordering::SeqCst);
+                Err(refuse(Error::new(ErrorCode::Unavailable, "behind"), v1::Route::Behind, None))
+            }
+            _ => self.lead().await,
+        }
+    }
+
+    /// Whether the group that the router chose owns the space.
+    fn own(&self, space: &SpaceKey, group: u32) -> Result<Shard, Status> {
+        let owner = self.cluster.owner(space);
+        if u32::from(owner.0) == group {
+            return Ok(owner);
+        }
+        let error = Error::new(ErrorCode::Unavailable, "it has moved");
+        let map_epoch = Some(self.cluster.map.lock().unwrap().epoch());
+        let route = v1::Route::WrongShard;
+        Err(Refused { error, route, leader: None, retry_after_ms: None, map_epoch }.into())
+    }
+
     /// Whether this node answers for the leader; what it says if not.
     async fn lead(&self) -> Result<(), Status> {
         self.node.calls.fetch_add(1, Ordering::SeqCst);
@@ -188,6 +242,7 @@ impl Service {
             }
             Fault::Slow => tokio::time::sleep(Duration::from_millis(700)).await,
             Fault::None
+            | Fault::Lagging
             | Fault::LoseAnswer
             | Fault::MetaLost
             | Fault::OneWrite
@@ -215,7 +270,8 @@ impl Service {
         read: Option<v1::Read>,
         ask: impl FnOnce(&BTreeState) -> Result<T, Error>,
     ) -> Result<(T, Option<v1::Seen>), Status> {
-        let group = space.slot().initial_shard(SHARDS);
+        let asked = read.and_then(|read| read.owner).expect("every read names the owner");
+        let group = self.own(space, asked.shard)?;
         let mut groups = self.cluster.groups.lock().unwrap();
         let entry = groups.entry(group.0).or_default();
         let at_least = read.and_then(|read| read.at_least).map_or(0, |seen| seen.index);
@@ -241,7 +297,7 @@ impl Node for Service {
         match &command {
             Command::Space(command) => {
                 access.check(&command.space, Rights::WRITE).map_err(refused)?;
-                assert_eq!(u32::from(command.space.slot().initial_shard(SHARDS).0), request.group);
+                self.own(&command.space, request.group)?;
                 assert!(command.idempotency.is_some(), "every write can be repeated");
             }
             Command::Meta(_) => assert_eq!(request.group, 0),
@@ -262,8 +318,8 @@ impl Node for Service {
     }
 
     async fn get(&self, request: Request<v1::GetRequest>) -> Answer<v1::GetResponse> {
-        self.lead().await?;
         let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
         let space = self.space(request.access, request.space)?;
         let (memory, seen) =
             self.read(&space, request.read, |state| reads::get(state, &space, &request.id))?;
@@ -271,8 +327,8 @@ impl Node for Service {
     }
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
-        self.lead().await?;
         let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
         let space = self.space(request.access.clone(), request.space.clone())?;
         let read = request.read;
         let ((memories, next_after_seq), seen) =
@@ -281,8 +337,8 @@ impl Node for Service {
     }
 
     async fn history(&self, request: Request<v1::HistoryRequest>) -> Answer<v1::HistoryResponse> {
-        self.lead().await?;
         let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
         let space = self.space(request.access, request.space)?;
         let (versions, seen) =
             self.read(&space, request.read, |state| reads::history(state, &space, &request.id))?;
@@ -290,8 +346,8 @@ impl Node for Service {
     }
 
     async fn recall(&self, request: Request<v1::RecallRequest>) -> Answer<v1::RecallResponse> {
-        self.lead().await?;
         let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
         let space = self.space(request.access.clone(), request.space.clone())?;
         let read = request.read;
         let (response, seen) = self.read(&space, read, |state| reads::recall(state, &space, &request))?;
@@ -299,8 +355,8 @@ impl Node for Service {
     }
 
     async fn list_facts(&self, request: Request<v1::ListFactsRequest>) -> Answer<v1::ListFactsResponse> {
-        self.lead().await?;
         let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
         let space = self.space(request.access.clone(), request.space.clone())?;
         let (facts, seen) =
             self.read(&space, request.read, |state| Ok(reads::facts(state, &space, &request)))?;
@@ -341,6 +397,13 @@ impl Node for Service {
             Fault::Silent => tokio::time::sleep(Duration::from_secs(60)).await,
             _ => {}
         }
+        let told = {
+            let map = self.cluster.map.lock().unwrap();
+            let epoch = map.epoch().min(self.cluster.told_epoch.load(Ordering::SeqCst));
+            let is_newest = epoch == map.epoch();
+            let owners = map.owners().iter().filter(|_| is_newest).map(|owner| owner.0.into()).collect();
+            v1::Map { epoch, owners }
+        };
         let groups = self.cluster.groups.lock().unwrap();
         let cluster = groups[&0].state.get(&meta::cluster()).unwrap().unwrap();
         let cluster = ClusterRow::decode(&cluster).unwrap();
@@ -351,6 +414,9 @@ impl Node for Service {
             |group: u16| v1::Group { group: group.into(), leader: led(group), term: leader, visible: 0 };
         let member = |(id, address): (u64, String)| v1::Member { id, address };
         Ok(Response::new(v1::TopologyResponse {
+            reverted: None,
+            refused: Vec::new(),
+            map: Some(told),
             cluster_id: format!("{:x}", cluster.cluster_id),
             shards: cluster.shards.into(),
             nodes: self.cluster.addresses().into_iter().map(member).collect(),
