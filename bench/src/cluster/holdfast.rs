@@ -72,7 +72,7 @@ impl Cluster {
         };
         // Without the model: what is measured has no vectors.
         let config = format!(
-            "[cluster]\nseeds = {seeds:?}\nshards = {shards}\n\n[embedder]\nrequired = false\nmodel_dir = {:?}\n",
+            "[cluster]\nseeds = {seeds:?}\nshards = {shards}\n\n[tls]\nmode = \"off\"\n\n[embedder]\nrequired = false\nmodel_dir = {:?}\n",
             folder.join("no-model")
         );
         std::fs::write(cluster.config(), config)?;
