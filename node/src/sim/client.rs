@@ -258,8 +258,8 @@ impl Client {
             true => v1::Consistency::Linearizable,
             false => v1::Consistency::Session,
         };
-        // A hedge asks a replica that does not lead.
-        let first = (!is_linearizable && self.chance.random_bool(0.4)).then(|| self.any_node());
+        // A hedge, or a router whose view is old, asks a replica that does not lead.
+        let first = self.chance.random_bool(0.4).then(|| self.any_node());
         let ended = self.call(group, false, first, async |mut node, deadline_ms, _| {
             let read = v1::Read {
                 consistency: consistency.into(),

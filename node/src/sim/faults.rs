@@ -280,7 +280,9 @@ impl Faults {
             }
             let how = if power { "loses its power" } else { "is killed" };
             self.world.fault(format_args!("node {node} {how}"));
-            self.down.insert(node, now + millis(chance, 50, 2_500));
+            let soon = chance.random_bool(0.5);
+            let down = if soon { millis(chance, 50, 300) } else { millis(chance, 300, 2_500) };
+            self.down.insert(node, now + down);
         }
     }
 
