@@ -265,6 +265,7 @@ impl Client {
                 consistency: consistency.into(),
                 at_least: seen.map(Into::into),
                 deadline_ms,
+                any_replica: !is_linearizable,
                 ..v1::Read::default()
             };
             let space = Some((&space).into());

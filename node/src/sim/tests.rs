@@ -28,8 +28,10 @@ fn one_run() {
         return;
     };
     let sabotage = std::env::var(SABOTAGE).ok().map(|name| name.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_owned();
     // A thread that has drawn no random number and looked at no clock.
-    let report = std::thread::spawn(move || run(&Plan::new(seed, sabotage))).join().unwrap();
+    let report = std::thread::spawn(move || run(&Plan::new(seed, sabotage), &path)).join().unwrap();
     println!("{REPORT}{}", serde_json::to_string(&report).unwrap());
 }
 
@@ -138,7 +140,7 @@ fn is_found(sabotage: Sabotage, expected: &[&str]) {
 
 /// What a history says that cannot be put in order.
 const LINEARIZABLE: &str = "linearizable";
-/// openraft itself has noticed that something cannot be.
+/// The node itself, or openraft, has noticed that something cannot be.
 const ENDED: &str = "a replica ended";
 const COMMITTED: &str = holdfast_testkit::invariants::CommittedPrefix::NAME;
 
