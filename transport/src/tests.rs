@@ -367,7 +367,7 @@ async fn changed_files_are_taken_and_bad_ones_are_not() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let (listener, address, identity) = listener().await;
     let place = Place::new(&old.pem, &old.issue(&Order::new(&identity)));
-    let node = place.security();
+    let node = Security::tls(place.files(), Wanted::Node(address.clone())).unwrap();
     let watched = node.clone();
     let watching = tokio::spawn(async move { watched.watch(Duration::from_millis(20)).await });
     let mut incoming = node.incoming(listener);
