@@ -49,9 +49,15 @@ impl Process {
 
     /// Waits until it has written a line with these words to standard error.
     pub fn wait_log(&self, words: &str) {
+        self.wait_log_of(&[words]);
+    }
+
+    /// As [`Process::wait_log`], for a line with any of these words.
+    pub fn wait_log_of(&self, words: &[&str]) {
         let deadline = Instant::now() + LINE_MAX;
-        while !self.log.lock().unwrap().iter().any(|line| line.contains(words)) {
-            assert!(Instant::now() < deadline, "never logged: {words}");
+        let is_told = |line: &String| words.iter().any(|words| line.contains(words));
+        while !self.log.lock().unwrap().iter().any(is_told) {
+            assert!(Instant::now() < deadline, "never logged: {words:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
