@@ -221,7 +221,7 @@ impl Peers {
             Ok(answer) => Ok(answer.into_inner().marks.iter().map(Mark::from_wire).collect()),
             // A version that remembers nothing.
             Err(status) if status.code() == Code::Unimplemented => Ok(Vec::new()),
-            Err(status) => Err(CallError::Refused(status)),
+            Err(status) => Err(self.refused(to, status)),
         }
     }
 

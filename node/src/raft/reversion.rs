@@ -30,8 +30,9 @@ use crate::durable::replace_file;
 
 /// The file in the log's directory that says that the log must not be used any more.
 const FILE: &str = "REVERTED";
-/// How long a node may take to say what it remembers.
-const ASK_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a node may take to say what it remembers. It may first ask at this node's address which
+/// process runs there.
+const ASK_TIMEOUT: Duration = Duration::from_secs(3);
 /// The pause before silent nodes are asked again, while elections wait for them and afterwards.
 const ASK_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 

@@ -371,6 +371,7 @@ impl Raft for RaftService {
         let peer = request.extensions().get::<Peer>().cloned();
         let request = request.into_inner();
         self.check(&request, peer.as_ref())?;
+        self.check_run(request.from, request.run).await?;
         let marks =
             self.peers.witness.of_node(request.from).into_iter().map(|(group, mark)| mark.to_wire(group));
         Ok(Response::new(v1::RecollectResponse { marks: marks.collect() }))
