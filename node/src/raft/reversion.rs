@@ -70,7 +70,8 @@ pub(crate) enum Stop {
 
 /// Compares what others remember with what is here.
 pub(crate) struct Reversion {
-    path: PathBuf,
+    /// `None` where there is no disk.
+    path: Option<PathBuf>,
     logs: RwLock<HashMap<GroupId, GroupLog>>,
     /// Who has been compared since this process started: a disk goes back between two runs only.
     compared: Mutex<HashSet<(GroupId, NodeId)>>,
@@ -82,11 +83,11 @@ impl Reversion {
     /// # Errors
     /// When the proof that an earlier run left cannot be read.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
-        let path = dir.join(FILE);
-        let found = match std::fs::read(&path) {
-            Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
+        let path = dir.is_dir().then(|| dir.join(FILE));
+        let found = match path.as_ref().map(std::fs::read) {
+            Some(Ok(bytes)) => Some(serde_json::from_slice(&bytes)?),
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Some(Err(_)) | None => None,
         };
         Ok(Reversion {
             path,
@@ -166,8 +167,8 @@ impl Reversion {
 
     /// Writes the proof down, so that no later run starts from this copy. Blocks.
     pub(crate) fn write_down(&self) -> io::Result<()> {
-        let Some(found) = self.found() else { return Ok(()) };
-        replace_file(&self.path, &serde_json::to_vec_pretty(&found)?, 0o644)
+        let (Some(found), Some(path)) = (self.found(), &self.path) else { return Ok(()) };
+        replace_file(path, &serde_json::to_vec_pretty(&found)?, 0o644)
     }
 
     /// Asks the others what they remember: until elections may begin for at most `patience`, and
