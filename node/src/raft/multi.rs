@@ -33,8 +33,8 @@ use super::witness::Witness;
 use crate::snapshot::{SnapshotFile, SnapshotFiles};
 
 /// How long a node that starts waits for what others remember of it before it takes part in
-/// elections, in heartbeats: 5 s in production. It waits that long only where a node is down.
-const RECOLLECT_HEARTBEATS: u32 = 20;
+/// elections, in heartbeats: 2 s in production. It waits that long only where a node is down.
+const RECOLLECT_HEARTBEATS: u32 = 8;
 /// Groups that recover at the same time when the node starts.
 const STARTING_MAX: usize = 8;
 

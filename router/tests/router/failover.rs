@@ -196,10 +196,12 @@ async fn a_stop_answers_what_is_open_before_it_cuts_connections() {
     };
     let world = World::with(Options { change, ..Options::default() }).await;
     world.is_ready().await;
+    let api = world.api();
+    // The router knows the key from now on.
+    api.add(json!([{"content": "before"}])).await.ok(201);
     for node in 1..=3 {
         world.fault(node, Fault::Silent);
     }
-    let api = world.api();
     let open = tokio::spawn(async move { api.add(json!([{"content": "open at the stop"}])).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
     let started = Instant::now();

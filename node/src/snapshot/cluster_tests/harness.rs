@@ -204,8 +204,16 @@ impl Cluster {
 
     /// Waits until all running replicas hold the same, and checks that it is at least `ids`.
     pub(super) async fn converge(&self, ids: &BTreeSet<String>) {
-        let leader = self.leader().await;
-        let read_point = self.nodes[&leader].group().linearizable(within(20)).await.unwrap();
+        let deadline = within(30);
+        let (leader, read_point) = loop {
+            let leader = self.leader().await;
+            match self.nodes[&leader].group().linearizable(within(20)).await {
+                Ok(read_point) => break (leader, read_point),
+                // One that comes back believes to lead until it hears of the other.
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
         for (id, node) in &self.nodes {
             let reached = node.group().wait_applied(read_point, within(30)).await;
             assert!(reached, "node {id} did not catch up: {:?}", node.group().status());
