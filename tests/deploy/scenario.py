@@ -52,7 +52,7 @@ def wait_until_ready(cluster: Cluster) -> None:
 def helm_test(cluster: Cluster) -> None:
     test = cluster.pods["test"]
     holds("helm test writes and recalls", test.run() == 0 and "recalled mark" in test.log(), test.log())
-    (name,) = cluster.secrets
+    (name,) = [item["metadata"]["name"] for item in cluster.objects.of("Secret")]
     right = cluster.secrets[name]
     cluster.secrets[name] = {"key": base64.b64encode(b"hf_wrong_" + b"0" * 64).decode()}
     code = test.run()
