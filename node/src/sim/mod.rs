@@ -26,7 +26,6 @@ use machine::Machine;
 use plan::Plan;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use std::path::Path;
 use std::time::Duration;
 use world::{Report, World};
 
@@ -35,9 +34,8 @@ const TICK: Duration = Duration::from_millis(1);
 /// After this much simulated time a run is stuck.
 const TIME_MAX: Duration = Duration::from_mins(10);
 
-/// Runs a simulation on the present thread, which must have done nothing else before. What nodes write
-/// down beside their logs (what they remember of each other) goes to real files in `dir`.
-fn run(plan: &Plan, dir: &Path) -> Report {
+/// Runs a simulation on the present thread, which must have done nothing else before.
+fn run(plan: &Plan) -> Report {
     let machine = Machine::take_over(plan.seed);
     let mut chance = StdRng::seed_from_u64(plan.seed);
     let mut sim = turmoil::Builder::new()
@@ -49,7 +47,7 @@ fn run(plan: &Plan, dir: &Path) -> Report {
         .enable_random_order()
         .tcp_capacity(1 << 16)
         .build();
-    let world = World::new(plan.clone(), dir);
+    let world = World::new(plan.clone());
     node::add_nodes(&mut sim, &world);
     let mut faults = faults::Faults::new(&world, &mut chance);
     client::add_clients(&mut sim, &world, &mut chance);

@@ -13,6 +13,7 @@ use crate::raft::{
 use futures::future::BoxFuture;
 use holdfast_proto::v1::node_server::NodeServer;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +65,6 @@ async fn run(world: Arc<World>, node: NodeId) -> turmoil::Result {
 type Server = BoxFuture<'static, Result<(), tonic::transport::Error>>;
 
 async fn start(world: &Arc<World>, node: NodeId) -> Result<Server, Box<dyn std::error::Error + Send + Sync>> {
-    std::fs::create_dir_all(world.dir(node))?;
     let log = DiskLog::open(world.disk(node), node, Arc::clone(world)).await;
     let platform = Platform {
         log,
@@ -80,7 +80,9 @@ async fn start(world: &Arc<World>, node: NodeId) -> Result<Server, Box<dyn std::
         replicas: replicas.clone(),
         applier: Arc::clone(state) as Arc<dyn Applier>,
     });
-    let mut config = RaftNodeConfig::new(node, CLUSTER, world.dir(node));
+    // No directory: what nodes remember of each other ends with their processes, since it is written by
+    // threads of its own.
+    let mut config = RaftNodeConfig::new(node, CLUSTER, PathBuf::new());
     config.heartbeat = HEARTBEAT;
     let addresses = Arc::new(StaticAddresses::new(world.nodes().map(|node| (node, net::uri(node)))));
     let clock =

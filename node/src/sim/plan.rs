@@ -90,7 +90,7 @@ impl Plan {
             clients: chance.random_range(3..=5),
             faulty: Duration::from_secs(chance.random_range(20..=30)),
             latency_max: Duration::from_millis(chance.random_range(2..=15)),
-            sync: Duration::from_millis(chance.random_range(1..=8)),
+            sync: Duration::from_millis(chance.random_range(1..=30)),
             drift_ppm_max: 500,
         }
     }

@@ -28,10 +28,8 @@ fn one_run() {
         return;
     };
     let sabotage = std::env::var(SABOTAGE).ok().map(|name| name.parse().unwrap());
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().to_owned();
     // A thread that has drawn no random number and looked at no clock.
-    let report = std::thread::spawn(move || run(&Plan::new(seed, sabotage), &path)).join().unwrap();
+    let report = std::thread::spawn(move || run(&Plan::new(seed, sabotage))).join().unwrap();
     println!("{REPORT}{}", serde_json::to_string(&report).unwrap());
 }
 

@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Arguments;
 use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,7 +89,6 @@ struct Inner {
 /// See the module.
 pub(super) struct World {
     plan: Plan,
-    dir: PathBuf,
     disks: BTreeMap<NodeId, Arc<Disk>>,
     stores: BTreeMap<(NodeId, GroupId), Arc<Mutex<Store>>>,
     history: Recorder,
@@ -98,7 +96,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(plan: Plan, dir: &Path) -> Arc<Self> {
+    pub(super) fn new(plan: Plan) -> Arc<Self> {
         let mut chance = StdRng::seed_from_u64(plan.seed ^ 0x77_6f72_6c64);
         let nodes = 1..=plan.nodes;
         let clocks = nodes.clone().map(|node| {
@@ -124,23 +122,11 @@ impl World {
             memories: Vec::new(),
         };
         let stores = stores.collect();
-        Arc::new(World {
-            plan,
-            dir: dir.to_owned(),
-            disks,
-            stores,
-            history: Recorder::default(),
-            inner: Mutex::new(inner),
-        })
+        Arc::new(World { plan, disks, stores, history: Recorder::default(), inner: Mutex::new(inner) })
     }
 
     pub(super) fn plan(&self) -> &Plan {
         &self.plan
-    }
-
-    /// The directory of a node's real files.
-    pub(super) fn dir(&self, node: NodeId) -> PathBuf {
-        self.dir.join(node.to_string())
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
