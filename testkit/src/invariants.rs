@@ -10,8 +10,8 @@ mod committed_prefix;
 mod deleted_stays_deleted;
 mod equal_states;
 mod exactly_once;
+mod leaders_in_order;
 mod log_time;
-mod one_leader_per_term;
 mod token_floor;
 
 pub use acknowledged_kept::AcknowledgedKept;
@@ -20,8 +20,8 @@ pub use committed_prefix::CommittedPrefix;
 pub use deleted_stays_deleted::DeletedStaysDeleted;
 pub use equal_states::EqualStates;
 pub use exactly_once::ExactlyOnce;
+pub use leaders_in_order::LeadersInOrder;
 pub use log_time::LogTime;
-pub use one_leader_per_term::OneLeaderPerTerm;
 pub use token_floor::TokenFloor;
 
 use std::fmt;

@@ -27,8 +27,8 @@ pub struct GroupStatus {
     pub committed: Option<LogPosition>,
     /// The last applied position: readers see the state up to here.
     pub applied: Option<LogPosition>,
-    /// Whether this replica leads and has applied an entry of its own term: all that earlier leaders
-    /// committed is then visible here.
+    /// Whether this replica leads and has applied an entry that it wrote in its own term: all that
+    /// earlier leaders committed is then visible here.
     pub leader_applied_own_term: bool,
     /// The send time of the newest request by which a majority confirmed this leadership.
     pub last_quorum_ack: Option<Instant>,
@@ -62,8 +62,12 @@ impl GroupStatus {
             last_log: metrics.last_log_index,
             committed,
             applied,
+            // The node too: openraft's leaders are pairs of term and node, so that a term may have had
+            // another leader before, whose entries say nothing about what this one must show.
             leader_applied_own_term: is_leader
-                && applied.is_some_and(|applied| applied.term == metrics.current_term),
+                && applied.is_some_and(|applied| {
+                    (applied.term, applied.node) == (metrics.current_term, metrics.id)
+                }),
             last_quorum_ack,
             millis_since_quorum_ack: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
             lost_quorum: false,
@@ -118,5 +122,23 @@ impl LeadershipWatch {
         metrics.state != ServerState::Leader
             || metrics.vote.leader_id.term != self.seen_term
             || metrics.current_leader != Some(self.this_node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_an_earlier_leader_of_the_same_term_is_not_its_own() {
+        let mut metrics = Metrics::new_initial(2);
+        (metrics.state, metrics.current_term) = (ServerState::Leader, 21);
+        let mut applied = |term, node| {
+            metrics.last_applied = Some(LogPosition { term, node, index: 7 }.into());
+            GroupStatus::of(1, &metrics, None, None, Instant::now()).leader_applied_own_term
+        };
+        assert!(!applied(20, 2));
+        assert!(!applied(21, 1), "it led the same term before");
+        assert!(applied(21, 2));
     }
 }

@@ -159,7 +159,7 @@ impl SimState {
         };
         now.applied.last = Some(position);
         let time_us = apply::last_applied_us(&now.rows).map_err(failed)?;
-        self.world.applied(self.node, self.group, position.index, fingerprint, now.hash.0, time_us);
+        self.world.applied(self.node, self.group, position, fingerprint, now.hash.0, time_us);
         Ok(outcomes)
     }
 }

@@ -4,7 +4,7 @@ use super::plan::{Plan, Sabotage};
 use super::run;
 use super::world::{Report, TRACE_FILE};
 use holdfast_testkit::invariants::{
-    AcknowledgedKept, DeletedStaysDeleted, EqualStates, ExactlyOnce, LogTime, OneLeaderPerTerm, TokenFloor,
+    AcknowledgedKept, DeletedStaysDeleted, EqualStates, ExactlyOnce, LeadersInOrder, LogTime, TokenFloor,
 };
 use std::fs;
 use std::path::Path;
@@ -152,7 +152,7 @@ fn an_acknowledgement_before_the_sync_is_found() {
             LINEARIZABLE,
             TokenFloor::NAME,
             EqualStates::NAME,
-            OneLeaderPerTerm::NAME,
+            LeadersInOrder::NAME,
             ENDED,
         ],
     );
@@ -166,7 +166,7 @@ fn an_acknowledgement_before_the_sync_is_found() {
 fn a_log_that_is_trusted_unsynced_is_found() {
     is_found(
         Sabotage::TrustUnsynced,
-        &[OneLeaderPerTerm::NAME, AcknowledgedKept::NAME, COMMITTED, LINEARIZABLE, ENDED],
+        &[LeadersInOrder::NAME, AcknowledgedKept::NAME, COMMITTED, LINEARIZABLE, ENDED],
     );
 }
 
@@ -196,7 +196,7 @@ fn a_linearizable_read_without_a_quorum_is_found() {
 
 #[test]
 fn a_forgotten_vote_is_found() {
-    is_found(Sabotage::ForgetVote, &[OneLeaderPerTerm::NAME, COMMITTED, ENDED]);
+    is_found(Sabotage::ForgetVote, &[LeadersInOrder::NAME, COMMITTED, ENDED]);
 }
 
 #[test]

@@ -5,18 +5,18 @@ use super::disk::Disk;
 use super::plan::Plan;
 use super::state::Store;
 use super::trace::Trace;
-use crate::raft::{GroupId, NodeId};
+use crate::raft::{GroupId, LogPosition, NodeId};
 use holdfast_core::space::SpaceKey;
 use holdfast_testkit::history::{Recorder, Violation};
 use holdfast_testkit::invariants::{
     AcknowledgedKept, AppliedInOrder, CommittedPrefix, DeletedStaysDeleted, EqualStates, ExactlyOnce, Held,
-    LogTime, OneLeaderPerTerm, Stage, TokenFloor,
+    LeadersInOrder, LogTime, Stage, TokenFloor,
 };
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Arguments;
 use std::fs::File;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) enum Phase {
 /// What is observed, and must hold.
 #[derive(Default)]
 pub(super) struct Invariants {
-    pub(super) leaders: OneLeaderPerTerm,
+    pub(super) leaders: LeadersInOrder,
     pub(super) prefix: CommittedPrefix,
     pub(super) order: AppliedInOrder,
     pub(super) states: EqualStates,
@@ -68,7 +68,7 @@ pub(super) struct Report {
     pub(super) trace: (String, u64),
     /// What is wrong.
     pub(super) failure: Option<String>,
-    /// Terms that had a leader, entries applied, answered operations, faults, simulated milliseconds.
+    /// Leaderships, entries applied, answered operations, faults, simulated milliseconds.
     pub(super) counts: [u64; 5],
 }
 
@@ -82,6 +82,8 @@ struct Inner {
     failure: Option<String>,
     clocks: BTreeMap<NodeId, Clocks>,
     invariants: Invariants,
+    /// Group, term and node.
+    leaderships: BTreeSet<(GroupId, u64, NodeId)>,
     /// The memories that were made, for all clients to choose from.
     memories: Vec<String>,
 }
@@ -119,6 +121,7 @@ impl World {
             failure: None,
             clocks,
             invariants: Invariants::default(),
+            leaderships: BTreeSet::new(),
             memories: Vec::new(),
         };
         let stores = stores.collect();
@@ -263,7 +266,7 @@ impl World {
     /// A replica leads.
     pub(super) fn leads(&self, node: NodeId, group: GroupId, term: u64) {
         self.trace(format_args!("node {node} leads group {group} in term {term}"));
-        self.observe(|invariants| invariants.leaders.leads(group.into(), term, node));
+        self.inner.lock().leaderships.insert((group, term, node));
     }
 
     /// A replica has applied an entry.
@@ -271,18 +274,19 @@ impl World {
         &self,
         node: NodeId,
         group: GroupId,
-        index: u64,
+        position: LogPosition,
         entry: u128,
         hash: u128,
         time_us: Option<i64>,
     ) {
         self.trace(format_args!(
-            "node {node} applies {index} of group {group}: {entry:032x} gives {hash:032x} at {time_us:?}"
+            "node {node} applies {position} of group {group}: {entry:032x} gives {hash:032x} at {time_us:?}"
         ));
-        let group = u64::from(group);
+        let (group, index) = (u64::from(group), position.index);
         self.observe(|invariants| {
             invariants.order.applies(node, group, index)?;
             invariants.prefix.applied(node, group, index, entry)?;
+            invariants.leaders.wrote(group, index, position.term, position.node)?;
             invariants.time.after(group, index, time_us.unwrap_or(i64::MIN))?;
             invariants.states.state(node, group, index, hash)
         });
@@ -349,7 +353,7 @@ impl World {
         let inner = &mut *inner;
         let millis = u64::try_from(inner.elapsed.as_millis()).unwrap_or(u64::MAX);
         let counts = [
-            inner.invariants.leaders.terms() as u64,
+            inner.leaderships.len() as u64,
             inner.invariants.prefix.entries() as u64,
             history.answered() as u64,
             inner.faults,
