@@ -114,13 +114,15 @@ async fn led_elsewhere(group: &Group, deadline: Instant) -> Result<(), HandOverE
     Ok(())
 }
 
-/// The other voters, those with most entries first.
+/// The other voters, those with most entries first, and of equals the one with the shortest lease:
+/// while heartbeats are stopped it would be a candidate before all others, who then do not disturb it.
 fn targets(group: &Group) -> Vec<NodeId> {
     let metrics = group.raft().metrics();
     let metrics = metrics.borrow();
-    let mut others = group.others();
-    others.sort_by_key(|node| std::cmp::Reverse(matched(&metrics, *node)));
-    others
+    let mut others = group.leases();
+    others.retain(|(node, _)| *node != group.node());
+    others.sort_by_key(|(node, lease)| (std::cmp::Reverse(matched(&metrics, *node)), *lease));
+    others.into_iter().map(|(node, _)| node).collect()
 }
 
 /// The index after the last entry that a follower is known to have.

@@ -197,7 +197,7 @@ async fn a_stop_answers_what_is_open_before_it_cuts_connections() {
     let world = World::with(Options { change, ..Options::default() }).await;
     world.is_ready().await;
     let api = world.api();
-    // The router knows the key from now on.
+    // The key is known from now on: what is open below is the write itself.
     api.add(json!([{"content": "before"}])).await.ok(201);
     for node in 1..=3 {
         world.fault(node, Fault::Silent);
