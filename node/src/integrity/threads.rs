@@ -327,7 +327,17 @@ fn name(space: &SpaceKey, report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use super::super::checks::Standing;
     use super::*;
+    use crate::metrics::NodeMetrics;
+    use crate::raft::Applier;
+    use crate::shard::Damage;
+    use crate::shard::tests::{boot, log, open, space};
+    use holdfast_core::keys::Family;
+    use parking_lot::Mutex;
+    use std::collections::BTreeMap;
 
     #[test]
     fn work_is_spread_over_time() {
@@ -337,5 +347,83 @@ mod tests {
         assert_eq!(pace.after(500, begin), Duration::from_secs(1));
         let later = begin + Duration::from_mins(1);
         assert_eq!(pace.after(1_000, later), Duration::from_secs(1), "rest is not saved up");
+    }
+
+    type Found = Arc<Mutex<Vec<(GroupId, u64)>>>;
+
+    /// A worker without its threads, over one state.
+    fn worker(state: &Arc<ShardState>) -> (Worker, Found) {
+        let found = Found::default();
+        let damaged = Arc::clone(&found);
+        let worker = Worker {
+            checks: Arc::new(Checks::new(BTreeMap::from([(1, Arc::clone(state))]))),
+            settings: IntegritySettings::default(),
+            metrics: NodeMetrics::new(1).unwrap().integrity,
+            on_damage: Arc::new(move |group, index, _detail| damaged.lock().push((group, index))),
+        };
+        (worker, found)
+    }
+
+    #[test]
+    fn an_image_with_a_row_missing_is_named_to_whoever_asks() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = Arc::new(open(dir.path(), &boot(1)));
+        state.apply(log()).unwrap();
+        let (worker, _) = worker(&state);
+        let check = |extent| worker.check_all(1, &state, &Progress::default(), extent);
+        let nothing = check(Extent::Live);
+        assert_eq!((nothing.outcome, nothing.done), (Outcome::Equal, 0), "nothing is in memory");
+        let all = check(Extent::All);
+        assert_eq!((all.outcome, all.done), (Outcome::Equal, 1));
+        assert!(state.live_spaces().is_empty(), "what was loaded for it is dropped");
+        let soon = Instant::now() + Duration::from_secs(20);
+        let image = state.spaces().get(&space(), &state.reader(), soon).unwrap();
+        assert_eq!(check(Extent::Live).outcome, Outcome::Equal);
+        let seq = image.read().rows().next().unwrap().0;
+        image.write().remove(seq);
+        let Outcome::Differs(what) = check(Extent::Live).outcome else { panic!("it is not found") };
+        assert!(what.contains(&format!("memory {seq} missing")) && what.contains("acme/user:ann"), "{what}");
+        assert!(state.live_spaces().is_empty(), "it is dropped");
+        state.spaces().get(&space(), &state.reader(), soon).unwrap();
+        assert_eq!(check(Extent::Live).outcome, Outcome::Equal, "and loaded anew as it should be");
+    }
+
+    /// Whoever asks is told of a check of the state that they asked about, and of no earlier one.
+    #[test]
+    fn a_check_answers_those_who_asked_before_it_began() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = Arc::new(open(dir.path(), &boot(1)));
+        state.apply(log()).unwrap();
+        let (worker, found) = worker(&state);
+        let checks = &worker.checks;
+        let next = || match checks.next_rows(&worker.settings) {
+            Some(Job::Rows(group, state, progress)) => {
+                let ended = worker.scrub(group, &state, &progress);
+                checks.rows_ended(group, ended);
+            }
+            _ => panic!("nothing is due"),
+        };
+        assert_eq!(checks.rows(1, 6), Some(Standing::Waiting));
+        assert!(checks.is_awaited());
+        next();
+        let rows = state.rows();
+        assert_eq!(
+            checks.rows(1, 6),
+            Some(Standing::Ended { outcome: Outcome::Equal, index: 6, done: rows })
+        );
+        assert!(!checks.is_awaited());
+        assert_eq!(checks.rows(1, 7), Some(Standing::Waiting), "of a later state nothing is known");
+        assert_eq!(checks.rows(2, 0), None, "there is no such group");
+        state.apply(vec![crate::shard::tests::entry(7, vec![])]).unwrap();
+        state.damage(&keys::family_prefix(&space(), Family::Memory), 1, Damage::Row);
+        next();
+        let standing = checks.rows(1, 7);
+        assert!(
+            matches!(standing, Some(Standing::Ended { outcome: Outcome::Differs(_), index: 7, .. })),
+            "{standing:?}"
+        );
+        assert!(found.lock().is_empty(), "the thread tells, not the reading");
+        checks.stop();
+        assert!(checks.next_rows(&worker.settings).is_none());
     }
 }

@@ -14,7 +14,7 @@ use holdfast_core::state::Reader;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) fn boot(n: u32) -> BootId {
+pub(crate) fn boot(n: u32) -> BootId {
     BootId(format!("boot-{n}"))
 }
 
@@ -22,7 +22,7 @@ pub(super) fn place<'a>(dir: &'a Path, boot: &'a BootId) -> ShardPlace<'a> {
     ShardPlace { cluster: "00ff", shards: 1, group: 1, dir, boot, cache_bytes: 8 << 20 }
 }
 
-pub(super) fn open(dir: &Path, boot: &BootId) -> ShardState {
+pub(crate) fn open(dir: &Path, boot: &BootId) -> ShardState {
     ShardState::open(place(dir, boot), Arc::new(Spaces::new(64 << 20))).unwrap()
 }
 
@@ -51,14 +51,14 @@ pub(crate) fn add(id: &str) -> Bytes {
     Command::Space(Box::new(command)).encode().unwrap().into()
 }
 
-pub(super) fn entry(index: u64, commands: Vec<Bytes>) -> CommittedEntry {
+pub(crate) fn entry(index: u64, commands: Vec<Bytes>) -> CommittedEntry {
     let position = LogPosition { term: 1, node: 1, index };
     let payload = EntryPayload { format: 1, stamp_us: 1_700_000_000_000_000 + index, commands };
     CommittedEntry { position, body: CommittedBody::Normal(payload) }
 }
 
 /// A log whose entries hold up to 100 commands, so that they are cut into several batches.
-pub(super) fn log() -> Vec<CommittedEntry> {
+pub(crate) fn log() -> Vec<CommittedEntry> {
     let blank = LogPosition { term: 1, node: 1, index: 0 };
     let mut log = vec![
         CommittedEntry { position: blank, body: CommittedBody::Membership(vec![1, 2, 3]) },
