@@ -8,6 +8,10 @@ mod process;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long work that nobody waits for any more may take to end.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 /// A replicated, sharded memory database for AI agents.
 #[derive(Debug, Parser)]
@@ -41,6 +45,16 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    #[cfg(feature = "sabotage")]
+    if let Ok(fault) = std::env::var("HOLDFAST_SABOTAGE") {
+        match holdfast_core::sabotage::choose(&fault) {
+            Ok(()) => eprintln!("holdfast: sabotaged: {fault}"),
+            Err(error) => {
+                eprintln!("holdfast: HOLDFAST_SABOTAGE: {error}");
+                return ExitCode::from(2);
+            }
+        }
+    }
     // Nodes and routers start theirs when they have read their configuration.
     if !matches!(cli.command, Command::Node(_) | Command::Router(_)) {
         let mut log = config::LogSection::default();
@@ -69,6 +83,8 @@ fn main() -> ExitCode {
             Command::Bench(args) => holdfast_bench::run(args).await,
         }
     });
+    // What still waits for a disk that does not answer must not keep the process alive.
+    runtime.shutdown_timeout(SHUTDOWN_MAX);
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -25,6 +25,7 @@ pub mod keys;
 pub mod limits;
 pub mod memory;
 pub mod outcome;
+pub mod sabotage;
 pub mod score;
 pub mod shard_map;
 pub mod space;

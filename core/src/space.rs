@@ -1,6 +1,7 @@
 //! Whose memories they are: tenants, spaces, partitions, and the slots they hash to.
 
 use crate::limits::check_id;
+use crate::sabotage::{Fault, is};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -120,7 +121,8 @@ impl SpaceKey {
     /// Names hold no `\0`, so no name can be a prefix of another one's key.
     pub fn path(&self) -> Vec<u8> {
         let mut path = Vec::with_capacity(self.tenant.len() + self.space.len() + 3);
-        path.extend_from_slice(self.tenant.as_bytes());
+        let tenant = if is(Fault::NoTenantPrefix) { "any" } else { &self.tenant };
+        path.extend_from_slice(tenant.as_bytes());
         path.push(0);
         path.extend_from_slice(self.space.as_bytes());
         path.push(0);

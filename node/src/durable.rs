@@ -1,5 +1,6 @@
 //! Small files that must be there, whole, after a power cut.
 
+use crate::crash::{Step, crash_point};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,8 +23,12 @@ pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
+    crash_point(Step::FileSynced);
     fs::rename(&temporary, path)?;
-    File::open(parent)?.sync_all()
+    crash_point(Step::FileRenamed);
+    File::open(parent)?.sync_all()?;
+    crash_point(Step::FileNamed);
+    Ok(())
 }
 
 fn temporary_beside(path: &Path) -> PathBuf {

@@ -5,6 +5,7 @@
 
 pub mod admin;
 mod config;
+mod crash;
 pub mod durable;
 pub mod founding;
 mod guard;

@@ -230,6 +230,11 @@ impl Node {
         Drainer(Arc::clone(&self.raft))
     }
 
+    /// Why this node's log takes nothing any more, if so: then nothing works here until a restart.
+    pub fn log_failure(&self) -> Option<String> {
+        self.raft.log_failure()
+    }
+
     /// What the node's probes look at.
     pub fn health(&self) -> Health {
         Health::new(Arc::clone(&self.raft))

@@ -4,6 +4,7 @@
 use crate::admin::Probes;
 use crate::config::NodeConfig;
 use crate::founding::{FoundingService, Moves, Plan, PlanMember, Volume, VolumeError, wait_for_plan};
+use crate::identity::RAFT;
 use crate::node::{Node, StartError};
 use crate::raft::NodeId;
 use holdfast_transport::{HostPort, Security};
@@ -16,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Time between two looks whether every group has a leader.
 const READY_PAUSE: Duration = Duration::from_millis(50);
+/// Time between two looks whether the disk still takes what is written.
+const DISK_PAUSE: Duration = Duration::from_millis(200);
 
 /// What happens in the life of a node process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,21 @@ pub enum ProcessError {
     /// The node does not start.
     #[error("node {0} does not start: {1}")]
     Start(NodeId, #[source] StartError),
+    /// The disk does not take the log any more.
+    #[error(
+        "node {node} ends: its log in {path} failed: {cause}; {advice}, then start the node again: what was \
+         acknowledged is on a majority of the nodes"
+    )]
+    Disk {
+        /// The node.
+        node: NodeId,
+        /// The directory of the log.
+        path: String,
+        /// What the system said.
+        cause: String,
+        /// What to do.
+        advice: &'static str,
+    },
     /// The listener failed.
     #[error("the listener failed: {0}")]
     Listener(#[from] io::Error),
@@ -129,12 +147,16 @@ impl Process<'_> {
         blocking(move || volume.set_started()).await??;
         service.set_running(node.founder());
         self.probes.running(&node);
+        let ready = async {
+            self.until_ready().await;
+            tell(Event::Ready(node.id()));
+            self.stop.cancelled().await;
+        };
         tokio::select! {
-            () = self.until_ready() => {
-                tell(Event::Ready(node.id()));
-                self.stop.cancelled().await;
-            }
+            () = ready => {}
             () = self.stop.cancelled() => {}
+            // At once: nothing works here any more, and to leave anything in order needs the disk.
+            cause = until_log_fails(&node) => return Err(self.disk_error(node.id(), cause)),
         }
         self.probes.drain();
         // What is kept was logged; there is nothing else to be done about it.
@@ -164,6 +186,15 @@ impl Process<'_> {
         Ok(config)
     }
 
+    fn disk_error(&self, node: NodeId, cause: String) -> ProcessError {
+        let path = self.data.join(RAFT).display().to_string();
+        let advice = match cause.contains("No space left") || cause.contains("Disk quota exceeded") {
+            true => "make room on this disk",
+            false => "check this disk, and replace the disk if it fails",
+        };
+        ProcessError::Disk { node, path, cause, advice }
+    }
+
     async fn until_ready(&self) {
         while !self.probes.is_ready() {
             tokio::time::sleep(READY_PAUSE).await;
@@ -176,6 +207,15 @@ fn is_one_place(one: &str, other: &str) -> bool {
     match (one.parse::<HostPort>(), other.parse::<HostPort>()) {
         (Ok(one), Ok(other)) => one == other,
         _ => one == other,
+    }
+}
+
+async fn until_log_fails(node: &Node) -> String {
+    loop {
+        if let Some(cause) = node.log_failure() {
+            return cause;
+        }
+        tokio::time::sleep(DISK_PAUSE).await;
     }
 }
 

@@ -7,6 +7,7 @@ use crate::keys::due::{Due, DueKind};
 use crate::limits::{HISTORY_VERSIONS_MAX, TOMBSTONE_KEEP_US};
 use crate::memory::{IdempotencyId, MemoryRow, TombstoneRow};
 use crate::outcome::ItemStatus;
+use crate::sabotage::{Fault, is};
 use crate::space::SpaceKey;
 use crate::state::State;
 
@@ -49,7 +50,9 @@ pub(super) fn remove<S: State>(
     };
     let grave = keys::tombstone::key(space, id);
     let is_new = context.rows.read::<TombstoneRow>(&grave)?.is_none();
-    context.rows.write(grave, &tombstone)?;
+    if !is(Fault::NoTombstone) {
+        context.rows.write(grave, &tombstone)?;
+    }
 
     let mut counters = context.rows.counters(space)?;
     counters.memories = counters.memories.saturating_sub(1);

@@ -340,6 +340,11 @@ impl RaftNode {
         fetched.map_err(|error| error.to_string())
     }
 
+    /// Why the log takes nothing any more, if so: no group of this node works then, until it starts again.
+    pub fn log_failure(&self) -> Option<String> {
+        self.log.failure()
+    }
+
     /// The groups whose old entries hold back the removal of log files, since this was last asked.
     pub fn take_held_back(&self) -> BTreeSet<GroupId> {
         self.log.take_held_back()

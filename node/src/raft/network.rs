@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use holdfast_core::sabotage::{Fault, is};
 use holdfast_proto::v1::raft_client::RaftClient;
 use holdfast_proto::v1::{RaftKind, RaftRequest};
 use holdfast_transport::{HostPort, Identity, Peer, Quiet, explain};
@@ -42,6 +43,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// The first pause after a peer was found unreachable; it doubles up to the heartbeat interval, so
 /// that a peer that returns hears its leader before its own election timeout.
 const BACKOFF_MIN: Duration = Duration::from_millis(25);
+/// How late entries go out where that is the fault.
+const SABOTAGE_DELAY: Duration = Duration::from_millis(200);
 
 /// Heartbeats of groups at rest leave at so many common moments in the time of one.
 const BEATS_PER_HEARTBEAT: u32 = 8;
@@ -345,6 +348,20 @@ impl PeerClient {
     }
 }
 
+impl PeerClient {
+    /// For sabotage alone.
+    fn send_late(&self, payload: Result<Vec<u8>, DecodeError>) {
+        let (peers, group, target) = (Arc::clone(&self.network.peers), self.network.group, self.target);
+        tokio::spawn(async move {
+            tokio::time::sleep(SABOTAGE_DELAY).await;
+            if let Ok(payload) = payload {
+                // Lost where the peer does not answer: that is the fault.
+                let _ = peers.call(group, target, RaftKind::Append, payload).await;
+            }
+        });
+    }
+}
+
 /// `Unreachable` makes openraft back off; a refusal will not mend itself at once either.
 fn rpc_error(error: CallError) -> RpcError {
     match error {
@@ -373,6 +390,11 @@ impl RaftNetwork<TypeConfig> for PeerClient {
         let aside = wire::Aside { remembered: known, fresh: leading.tell(self.target, term) };
         let sent = Instant::now();
         let payload = wire::encode_append(&rpc, aside);
+        if is(Fault::AckBeforeQuorum) && !rpc.entries.is_empty() {
+            acks.record(self.target, term, sent);
+            self.send_late(payload);
+            return Ok(AppendEntriesResponse::Success);
+        }
         let bytes = self.call(RaftKind::Append, payload).await.map_err(rpc_error)?;
         let (reply, stamp) = wire::decode_append_reply(&bytes).map_err(|error| rpc_error(error.into()))?;
         let reply = self.check_append(&rpc, known, reply).map_err(rpc_error)?;

@@ -5,6 +5,7 @@ use super::points::Point;
 use super::position::Applied;
 use super::sled_reader::SledReader;
 use super::view::Views;
+use crate::crash::{Step, crash_point};
 use crate::raft::{ApplierError, CommittedBody, CommittedEntry, LogPosition, Outcomes};
 use bytes::Bytes;
 use holdfast_core::apply::{self, Position};
@@ -147,6 +148,7 @@ impl Batch<'_> {
         writes.insert(Applied::key(), self.applied.encode().map_err(|error| fatal(&error))?);
         let announced = self.live.map(|live| live.spaces.open_batch());
         self.db.apply_batch(writes).map_err(|error| fatal(&error))?;
+        crash_point(Step::RowsApplied);
         if let Some(announced) = announced {
             announced.deliver(&self.events);
         }

@@ -6,6 +6,7 @@
 //! that the log replays). Otherwise it is set aside and the state is rebuilt from the snapshot file
 //! and the log.
 
+use crate::crash::{Step, crash_point};
 use crate::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -193,8 +194,11 @@ impl ShardFiles {
         let path = sled_dir(&self.dir, self.current.generation);
         db.flush().map_err(|error| OpenError::Sled { path: path.clone(), error })?;
         sync_tree(&path).map_err(|error| io_error(&path, error))?;
+        crash_point(Step::StateSynced);
         self.current.clean = true;
-        self.write()
+        self.write()?;
+        crash_point(Step::MarkedClean);
+        Ok(())
     }
 
     /// temp -> fsync -> rename -> fsync of the directory.
@@ -205,8 +209,12 @@ impl ShardFiles {
             let mut file = File::create(&temp)?;
             file.write_all(&serde_json::to_vec(&self.current)?)?;
             file.sync_all()?;
+            crash_point(Step::CurrentSynced);
             fs::rename(&temp, &path)?;
-            File::open(&self.dir)?.sync_all()
+            crash_point(Step::CurrentRenamed);
+            File::open(&self.dir)?.sync_all()?;
+            crash_point(Step::CurrentNamed);
+            Ok(())
         };
         write().map_err(|error| io_error(&path, error))
     }
@@ -224,7 +232,9 @@ fn sled_dir(dir: &Path, generation: u64) -> PathBuf {
 fn open_empty(dir: &Path, generation: u64, cache_bytes: u64) -> Result<sled::Db, OpenError> {
     let path = sled_dir(dir, generation);
     remove_if_there(&path)?;
-    sled_config(&path, cache_bytes).open().map_err(|error| OpenError::Sled { path, error })
+    let db = sled_config(&path, cache_bytes).open().map_err(|error| OpenError::Sled { path, error })?;
+    crash_point(Step::StateCreated);
+    Ok(db)
 }
 
 fn sled_config(path: &Path, cache_bytes: u64) -> sled::Config {
@@ -271,6 +281,7 @@ fn open_existing(
     let Ok(opened) = catch_unwind(open) else {
         return Err(Unusable::Damaged("sled panicked while it opened it".into()));
     };
+    crash_point(Step::StateOpened);
     match opened {
         Ok(sound) => sound.map_err(Unusable::Damaged),
         // Somebody else has it open. That is no damage, and setting it aside would make it one.
@@ -304,7 +315,9 @@ fn put_aside(dir: &Path, generation: u64) -> Result<(), OpenError> {
             remove_if_there(&path)?;
         }
     }
-    fs::rename(&from, dir.join(format!("lost-{generation}"))).map_err(|error| io_error(&from, error))
+    fs::rename(&from, dir.join(format!("lost-{generation}"))).map_err(|error| io_error(&from, error))?;
+    crash_point(Step::StateAside);
+    Ok(())
 }
 
 fn remove_if_there(path: &Path) -> Result<(), OpenError> {

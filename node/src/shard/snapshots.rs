@@ -6,8 +6,9 @@ use super::files::{OpenError, ShardFiles};
 use super::position::Applied;
 use super::sled_reader::SledReader;
 use super::view::{Purpose, RANGE_KEYS, View, Views};
+use crate::crash::{Step, crash_point};
 use crate::raft::LogPosition;
-use crate::snapshot::{Header, SnapshotError, SnapshotFile, SnapshotFiles, Step, crash_point};
+use crate::snapshot::{Header, SnapshotError, SnapshotFile, SnapshotFiles};
 use holdfast_core::limits::BATCH_ROWS_MAX;
 use holdfast_core::space::{Shard, SpaceKey};
 use holdfast_core::state::{Row, StateError};
@@ -115,6 +116,7 @@ impl ShardState {
         // Not for durability, which sled cannot give: so that after a kill the state is not behind
         // the purged log, which would cost a restore.
         self.db().flush().map_err(|error| StateError(format!("sled: {error}")))?;
+        crash_point(Step::StateFlushed);
         Ok(file)
     }
 

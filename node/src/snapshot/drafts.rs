@@ -1,9 +1,10 @@
 //! Files on their way to their final name: written here, or received.
 
-use super::crash::{Step, crash_point};
 use super::files::{SnapshotFile, SnapshotFiles, io_error, remove};
 use super::format::{FileId, Header, SnapshotError, damaged};
 use super::writer::SnapshotWriter;
+use crate::crash::{Step, crash_point};
+use holdfast_core::sabotage::{Fault, is};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
@@ -55,7 +56,9 @@ impl SnapshotDraft {
         let (to, _summary) = writer.finish()?;
         let file = to.into_inner().map_err(|error| io_error(&temporary.path, error.into_error()))?;
         crash_point(Step::Written);
-        file.file.sync_all().map_err(|error| io_error(&temporary.path, error))?;
+        if !is(Fault::PurgeBeforeSnapshot) {
+            file.file.sync_all().map_err(|error| io_error(&temporary.path, error))?;
+        }
         crash_point(Step::Synced);
         let published = files.publish(&temporary.path, FileId { index, head })?;
         temporary.keep = true;
@@ -132,6 +135,7 @@ impl Incoming {
         }
         let written = self.file.file.write_all_at(piece, self.at).and_then(|()| self.file.count(piece.len()));
         written.map_err(|error| io_error(&self.path, error))?;
+        crash_point(Step::PieceWritten);
         self.at += piece.len() as u64;
         Ok(())
     }
@@ -142,6 +146,7 @@ impl Incoming {
     /// [`SnapshotError`].
     pub fn publish(self) -> Result<Arc<SnapshotFile>, SnapshotError> {
         self.file.file.sync_all().map_err(|error| io_error(&self.path, error))?;
+        crash_point(Step::IncomingSynced);
         let published = self.files.publish(&self.path, self.id);
         match &published {
             Ok(_) => crash_point(Step::Received),

@@ -3,10 +3,10 @@
 //! A file gets its final name only when it is synced and was read back and verified: what bears that
 //! name may be purged up to. `current` here is the newest of them; the others are removed.
 
-use super::crash::{Step, crash_point};
 use super::drafts::{Incoming, SnapshotDraft};
 use super::format::{END, FileId, Header, SnapshotError, Summary, damaged};
 use super::reader::SnapshotReader;
+use crate::crash::{Step, crash_point};
 use crate::raft::GroupId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -244,7 +244,9 @@ impl SnapshotFiles {
         self.damaged.fetch_add(1, Ordering::Relaxed);
         let aside = self.dir.join(format!("snapshot.{DAMAGED}"));
         fs::rename(path, &aside).map_err(|error| io_error(path, error))?;
-        self.sync_dir()
+        self.sync_dir()?;
+        crash_point(Step::DamagedAside);
+        Ok(())
     }
 
     /// Verifies a synced file, gives it its final name and makes it the newest. One that is not newer

@@ -8,7 +8,6 @@
 
 #[cfg(test)]
 mod cluster_tests;
-mod crash;
 mod drafts;
 mod files;
 mod format;
@@ -18,7 +17,6 @@ mod scheduler;
 mod tests;
 mod writer;
 
-pub(crate) use crash::{Step, crash_point};
 pub use drafts::{Incoming, SnapshotDraft};
 pub use files::{SnapshotFile, SnapshotFiles};
 pub use format::{FileId, Header, SnapshotError, Summary};

@@ -57,6 +57,11 @@ pub(crate) trait LogDevice: Send + Sync + 'static {
     /// What it has done since it was opened.
     fn stats(&self) -> LogStats;
 
+    /// Why it takes nothing any more, if so.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// The groups whose old entries hold back the removal of log files, since this was last asked.
     fn take_held_back(&self) -> BTreeSet<GroupId>;
 
@@ -66,6 +71,10 @@ pub(crate) trait LogDevice: Send + Sync + 'static {
 
 #[tonic::async_trait]
 impl LogDevice for LogEngine {
+    fn failure(&self) -> Option<String> {
+        LogEngine::failure(self)
+    }
+
     fn get(&self, group: GroupId, key: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
         Ok(self.raw()?.get(region(group), key))
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Write;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -20,6 +19,8 @@ use super::files::{ObservedFiles, SyncProbe};
 use super::reader::{self, Read};
 use super::times::{TimeCounts, Times};
 use super::writer::{Change, Done, Marks, Request, Writer, WriterCounters, panic_text};
+use crate::crash::{Step, crash_point};
+use crate::durable::replace_file;
 use crate::raft::error::LogError;
 use crate::raft::types::{GroupId, NodeId, RaftEntry};
 
@@ -105,10 +106,23 @@ pub struct LogFiles {
     pub look_every: Duration,
 }
 
+impl LogFiles {
+    /// Sixteen files in `keep_bytes`, each of 256 KiB to 128 MiB. The less may be kept, the sooner it is
+    /// exceeded, and so the more often it is looked at: every half second to 10 s.
+    pub fn keeping(keep_bytes: u64) -> Self {
+        let look_ms = (keep_bytes >> 10).clamp(500, 10_000);
+        LogFiles {
+            file_bytes: (keep_bytes / 16).clamp(256 << 10, 128 << 20),
+            keep_bytes,
+            look_every: Duration::from_millis(look_ms),
+        }
+    }
+}
+
 impl Default for LogFiles {
     /// Files of 128 MiB, removed above 2 GiB, looked at every 10 s.
     fn default() -> Self {
-        LogFiles { file_bytes: 128 << 20, keep_bytes: 2 << 30, look_every: Duration::from_secs(10) }
+        LogFiles::keeping(2 << 30)
     }
 }
 
@@ -276,6 +290,14 @@ impl LogEngine {
         }
     }
 
+    /// Why the log takes nothing any more, if so.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match self.poison.check() {
+            Err(LogError::Poisoned(cause)) => Some(cause),
+            Err(_) | Ok(()) => None,
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn probe(&self) -> &Arc<SyncProbe> {
         &self.probe
@@ -334,12 +356,15 @@ fn open_raw(dir: &Path, files: LogFiles, probe: Arc<SyncProbe>) -> Result<RawEng
         ..Config::default()
     };
     let files = Arc::new(ObservedFiles::new(probe.clone()));
-    // Recovery panics on a log that it cannot make sense of.
+    // Recovery panics on a log that it cannot make sense of, and on a disk that does not sync.
     let opened = catch_unwind(AssertUnwindSafe(|| Engine::open_with_file_system(config, files)));
     match opened {
         Ok(Ok(engine)) => Ok(RawEngine { engine, probe }),
         Ok(Err(error)) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
-        Err(panic) => Err(LogError::Corrupt(format!("{}: {}", dir.display(), panic_text(panic.as_ref())))),
+        Err(panic) => {
+            let text = format!("{}: {}", dir.display(), panic_text(panic.as_ref()));
+            Err(if probe.has_failed() { LogError::Io(text) } else { LogError::Corrupt(text) })
+        }
     }
 }
 
@@ -374,23 +399,11 @@ fn claim(raw: &RawEngine, options: &LogOptions) -> Result<(), LogError> {
         .put(NODE_REGION, key::OWNER.to_vec(), wanted.clone().into_bytes())
         .and_then(|()| raw.write(&mut batch, true))
         .map_err(|error| LogError::Io(error.to_string()))?;
+    crash_point(Step::LogOwned);
     if beside.is_none() {
-        write_durably(&file, wanted.as_bytes()).map_err(describe)?;
+        replace_file(&file, wanted.as_bytes(), 0o644).map_err(describe)?;
     }
     Ok(())
-}
-
-/// Writes a small file so that after a power cut it is there whole, or not at all.
-fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    match path.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => Ok(()),
-    }
 }
 
 /// Creates a directory so that a power cut cannot take it, and the log in it, away again.

@@ -2,13 +2,15 @@
 //!
 //! Tests inject slow and failing syncs here.
 
-use std::io::{Error, Result};
+use std::io::{Error, Result, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission};
+use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
+
+use crate::crash::{Step, crash_point};
 
 use super::times::{TimeCounts, Times};
 
@@ -20,6 +22,7 @@ pub(crate) struct SyncProbe {
     syncs: AtomicU64,
     times: Times,
     fail: AtomicBool,
+    failed: AtomicBool,
     delay_us: AtomicU64,
     closing: AtomicBool,
 }
@@ -33,6 +36,11 @@ impl SyncProbe {
     /// Completed syncs by their time.
     pub(crate) fn times(&self) -> TimeCounts {
         self.times.read()
+    }
+
+    /// Whether a sync has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
     }
 
     /// Makes every later sync fail.
@@ -56,7 +64,8 @@ impl SyncProbe {
     }
 
     fn around(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
-        match self.observe(sync) {
+        let result = self.observe(sync).inspect_err(|_| self.failed.store(true, Ordering::Release));
+        match result {
             Err(error) if self.closing.load(Ordering::Acquire) => {
                 tracing::error!(%error, "a log file could not be synced when it was closed");
                 Ok(())
@@ -97,7 +106,40 @@ impl Handle for ObservedFile {
     }
 
     fn sync(&self) -> Result<()> {
-        self.probe.around(|| self.inner.sync())
+        self.probe.around(|| self.inner.sync())?;
+        crash_point(Step::LogSynced);
+        Ok(())
+    }
+}
+
+/// What is written through it may be cut off by a test after any call.
+pub(crate) struct ObservedWriter(<DefaultFileSystem as FileSystem>::Writer);
+
+impl Write for ObservedWriter {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        let written = self.0.write(bytes)?;
+        crash_point(Step::LogWritten);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Seek for ObservedWriter {
+    fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+impl WriteExt for ObservedWriter {
+    fn truncate(&mut self, offset: usize) -> Result<()> {
+        self.0.truncate(offset)
+    }
+
+    fn allocate(&mut self, offset: usize, size: usize) -> Result<()> {
+        self.0.allocate(offset, size)
     }
 }
 
@@ -119,10 +161,12 @@ impl ObservedFiles {
 impl FileSystem for ObservedFiles {
     type Handle = ObservedFile;
     type Reader = <DefaultFileSystem as FileSystem>::Reader;
-    type Writer = <DefaultFileSystem as FileSystem>::Writer;
+    type Writer = ObservedWriter;
 
     fn create<P: AsRef<Path>>(&self, path: P) -> Result<Self::Handle> {
-        Ok(self.observe(DefaultFileSystem.create(path)?))
+        let file = DefaultFileSystem.create(path)?;
+        crash_point(Step::LogFileCreated);
+        Ok(self.observe(file))
     }
 
     fn open<P: AsRef<Path>>(&self, path: P, perm: Permission) -> Result<Self::Handle> {
@@ -130,7 +174,9 @@ impl FileSystem for ObservedFiles {
     }
 
     fn delete<P: AsRef<Path>>(&self, path: P) -> Result<()> {
-        DefaultFileSystem.delete(path)
+        DefaultFileSystem.delete(path)?;
+        crash_point(Step::LogFileRemoved);
+        Ok(())
     }
 
     fn rename<P: AsRef<Path>>(&self, src_path: P, dst_path: P) -> Result<()> {
@@ -142,6 +188,6 @@ impl FileSystem for ObservedFiles {
     }
 
     fn new_writer(&self, handle: Arc<Self::Handle>) -> Result<Self::Writer> {
-        DefaultFileSystem.new_writer(handle.inner.clone())
+        DefaultFileSystem.new_writer(handle.inner.clone()).map(ObservedWriter)
     }
 }

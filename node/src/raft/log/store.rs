@@ -19,12 +19,13 @@ use super::engine::key;
 use super::tail::{Tail, next_index};
 use super::times::CommitTimes;
 use super::writer::{Change, Done};
+use crate::crash::{Step, crash_point};
 use crate::raft::error::LogError;
 use crate::raft::record::{self, DecodeError, Record, VoteRecord};
 use crate::raft::types::{
     GroupId, LogPosition, RaftEntry, RaftLogId, RaftStorageError, RaftVote, TypeConfig,
 };
-use crate::snapshot::{SnapshotFiles, Step, crash_point};
+use crate::snapshot::SnapshotFiles;
 
 /// The most entries that one append message carries.
 pub(crate) const APPEND_ENTRIES_MAX: u64 = 64;

@@ -6,12 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use holdfast_core::sabotage::{Fault, is};
 use parking_lot::Mutex;
 use protobuf::well_known_types::BytesValue;
 use raft_engine::{Command, LogBatch, MessageExt};
 use tokio::sync::mpsc;
 
 use super::engine::{Poison, RawEngine, key, region};
+use crate::crash::{Step, crash_point};
 use crate::raft::error::LogError;
 use crate::raft::record::Record;
 use crate::raft::types::GroupId;
@@ -159,7 +161,9 @@ impl Writer {
             waiting.extend(done);
         }
         self.add_marks(&mut batch);
+        sync &= !is(Fault::AckBeforeFsync);
         let result = self.poison.check().and_then(|()| self.commit(&mut batch, sync));
+        crash_point(Step::LogBatchWritten);
         for done in waiting {
             done(result.clone());
         }
