@@ -41,6 +41,14 @@ pub(crate) struct NodeSection {
     /// leave first.
     #[schemars(range(min = 16_777_216u64, max = 1_099_511_627_776u64))]
     pub(crate) spaces_bytes: u64,
+    /// A shard writes a snapshot file, and lets go of the log before it, once so much log has come
+    /// since the last file. Smaller values shorten a start after a power cut and write more.
+    #[schemars(range(min = 16_384u64, max = 1_099_511_627_776u64))]
+    pub(crate) snapshot_log_bytes: u64,
+    /// Log files are removed once all of them together are larger, as soon as snapshot files allow it.
+    /// The disk needs room for twice as much.
+    #[schemars(range(min = 2_097_152u64, max = 1_099_511_627_776u64))]
+    pub(crate) log_keep_bytes: u64,
     /// Threads that search. 0: one a core.
     #[schemars(range(min = 0, max = 1_024))]
     pub(crate) search_threads: usize,
@@ -67,6 +75,8 @@ impl Default for NodeSection {
             heartbeat_ms: 250,
             state_cache_bytes: 128 << 20,
             spaces_bytes: 512 << 20,
+            snapshot_log_bytes: 64 << 20,
+            log_keep_bytes: 2 << 30,
             search_threads: 0,
             compare_every_ms: 60_000,
             scrub_bytes_per_second: 8 << 20,

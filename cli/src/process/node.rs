@@ -8,6 +8,7 @@ use clap::Args;
 use holdfast_node::NodeConfig;
 use holdfast_node::admin::{self, Probes};
 use holdfast_node::process::{Event, Process};
+use holdfast_node::raft::LogFiles;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -81,6 +82,8 @@ fn tune(node: &mut NodeConfig, config: &Config) {
     node.integrity.compare_every = Duration::from_millis(section.compare_every_ms);
     node.integrity.scrub_bytes_per_second = section.scrub_bytes_per_second;
     node.integrity.verify_bytes_per_second = section.verify_bytes_per_second;
+    node.snapshots.log_bytes_min = section.snapshot_log_bytes;
+    node.log_files = LogFiles::keeping(section.log_keep_bytes);
 }
 
 async fn listen(address: SocketAddr, setting: &str) -> Result<TcpListener> {
