@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 BIN := target/debug/holdfast
 
-.PHONY: help setup build run demo test test-deploy sim lint fmt bench bench-cluster docs
+.PHONY: help setup build run demo test test-cluster sabotage test-deploy sim lint fmt bench bench-cluster docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1|/' | column -t -s '|'
@@ -36,6 +36,12 @@ fmt: ## Fix formatting
 
 test: setup lint ## Run every test
 	scripts/test.sh
+
+test-cluster: setup ## Run the long tests that kill, cut off and starve real processes (hours)
+	scripts/test-cluster.sh
+
+sabotage: setup ## Prove that the tests find faults: build each in on purpose and see a test fail
+	scripts/sabotage.sh
 
 test-deploy: setup build ## Run the long tests of the deployment: build the image and run it, build the guide
 	scripts/test-image.sh

@@ -1,4 +1,4 @@
-//! A cluster of real processes: `holdfast node` thrice and `holdfast router`.
+//! A cluster of real processes: `holdfast node` several times and `holdfast router`.
 
 use super::tls::Certs;
 use super::{Api, free_address};
@@ -22,9 +22,43 @@ pub struct Process {
     pub admin: String,
 }
 
+/// What is around a process: the host that it runs on, and what stands between it and the system.
+#[derive(Clone, Default)]
+pub struct Around {
+    /// A command that runs it, such as one that enters another network namespace first.
+    pub wrapper: Vec<String>,
+    /// Variables of its environment.
+    pub variables: Vec<(String, String)>,
+}
+
+impl Around {
+    fn command(&self) -> Command {
+        let mut command = match self.wrapper.split_first() {
+            None => program(),
+            Some((first, rest)) => {
+                let mut wrapped = without_settings(Command::new(first));
+                wrapped.args(rest).arg(program_path());
+                wrapped
+            }
+        };
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
 impl Process {
     pub fn start(args: &[&str], config: &Path, variables: &[(String, String)], admin: &str) -> Self {
-        let mut command = program();
+        Self::start_in(&Around::default(), args, config, variables, admin)
+    }
+
+    fn start_in(
+        around: &Around,
+        args: &[&str],
+        config: &Path,
+        variables: &[(String, String)],
+        admin: &str,
+    ) -> Self {
+        let mut command = around.command();
         command.args(args).arg("--config").arg(config);
         command.envs(variables.iter().cloned()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -60,6 +94,16 @@ impl Process {
             assert!(Instant::now() < deadline, "never logged: {words:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// What it has written to standard error so far.
+    pub fn said(&self) -> String {
+        self.log.lock().unwrap().join("\n")
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 
     /// Waits until it ends by itself.
@@ -135,27 +179,36 @@ impl Drop for Process {
     }
 }
 
-/// What three nodes and their router are started with.
+/// What the nodes and their router are started with.
 pub struct Plan {
     dir: tempfile::TempDir,
     pub seeds: Vec<String>,
     operators: Vec<String>,
     /// Without: no TLS.
     pub certs: Option<Certs>,
+    /// What is around each node.
+    pub around: Vec<Around>,
 }
 
 impl Plan {
-    /// Free addresses, and a configuration file that all processes share.
+    /// Free addresses for three nodes, and a configuration file that all processes share.
     pub fn new(shards: u16) -> Self {
+        let addresses = || (0..3).map(|_| free_address()).collect();
+        Self::at(shards, addresses(), addresses(), "")
+    }
+
+    /// Nodes that listen at `seeds`, and for operators at `operators`; `settings` is the further text
+    /// of their configuration file.
+    pub fn at(shards: u16, seeds: Vec<String>, operators: Vec<String>, settings: &str) -> Self {
         let dir = super::scratch();
-        let seeds: Vec<String> = (0..3).map(|_| free_address()).collect();
-        let operators = (0..3).map(|_| free_address()).collect();
         let text = format!(
-            "[cluster]\nseeds = {seeds:?}\nshards = {shards}\n\n[tls]\nmode = \"off\"\n\n[embedder]\nrequired = false\nmodel_dir = {:?}\n",
+            "[cluster]\nseeds = {seeds:?}\nshards = {shards}\n\n[tls]\nmode = \"off\"\n\n[embedder]\nrequired = false\nmodel_dir = {:?}\n{settings}",
             dir.path().join("no-model")
         );
         std::fs::write(dir.path().join("cluster.toml"), text).unwrap();
-        Self { dir, seeds, operators, certs: None }
+        std::fs::create_dir(dir.path().join("nodes")).unwrap();
+        let around = vec![Around::default(); seeds.len()];
+        Self { dir, seeds, operators, certs: None, around }
     }
 
     /// As [`Plan::new`], with certificates for everybody.
@@ -192,8 +245,13 @@ impl Plan {
         self.dir.path().join("cluster.toml")
     }
 
+    /// The folder with those of all nodes, and nothing else.
+    pub fn nodes(&self) -> PathBuf {
+        self.dir.path().join("nodes")
+    }
+
     pub fn data(&self, index: usize) -> PathBuf {
-        self.dir.path().join(format!("node-{index}"))
+        self.nodes().join(format!("node-{index}"))
     }
 
     pub fn key_file(&self) -> PathBuf {
@@ -208,7 +266,8 @@ impl Plan {
     /// Starts a node with these settings over its own.
     pub fn start_node_with(&self, index: usize, over: &[(String, String)]) -> Process {
         let variables = [&self.of_node(index), over].concat();
-        Process::start(&["node"], &self.config(), &variables, &self.operators[index])
+        let (around, admin) = (&self.around[index], &self.operators[index]);
+        Process::start_in(around, &["node"], &self.config(), &variables, admin)
     }
 
     /// Starts a router and waits until it serves. Its URL is the second part.
@@ -238,16 +297,28 @@ impl Plan {
     }
 }
 
+/// The program that is tested: `HOLDFAST_TEST_PROGRAM`, else the one that was built with the tests.
+pub fn program_path() -> PathBuf {
+    std::env::var_os("HOLDFAST_TEST_PROGRAM")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_holdfast")), PathBuf::from)
+}
+
 /// The program, without settings of the environment that this test runs in.
 pub fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HOLDFAST_")) {
-        command.env_remove(name);
+    without_settings(Command::new(program_path()))
+}
+
+fn without_settings(mut command: Command) -> Command {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("HOLDFAST_") && text != "HOLDFAST_SABOTAGE" {
+            command.env_remove(&name);
+        }
     }
     command
 }
 
-/// A founded cluster of three nodes and one router.
+/// A founded cluster of nodes and one router.
 pub struct Cluster {
     pub plan: Plan,
     pub nodes: Vec<Option<Process>>,
@@ -262,7 +333,7 @@ impl Cluster {
     }
 
     pub fn start_plan(plan: Plan) -> Self {
-        let mut nodes: Vec<Process> = (0..3).map(|index| plan.start_node(index)).collect();
+        let mut nodes: Vec<Process> = (0..plan.seeds.len()).map(|index| plan.start_node(index)).collect();
         for node in &mut nodes {
             node.wait_line("waiting for the founding ");
         }
@@ -280,6 +351,38 @@ impl Cluster {
 
     pub fn admin_api(&self) -> Api {
         Api::new(&self.router.admin, &self.key)
+    }
+
+    /// Kills every node that runs, one right after the other.
+    pub fn kill_nodes(&mut self) {
+        for node in self.nodes.iter().flatten() {
+            node.signal("-KILL");
+        }
+        self.nodes.iter_mut().filter_map(Option::take).for_each(Process::kill);
+    }
+
+    /// Stops every node that runs in order.
+    pub fn stop_nodes(&mut self) {
+        for node in self.nodes.iter_mut().filter_map(Option::take) {
+            assert!(node.terminate().success(), "a clean stop exits 0");
+        }
+    }
+
+    /// Starts every node that does not run, and waits until all of them are ready.
+    pub fn start_nodes(&mut self) {
+        let started: Vec<usize> =
+            (0..self.nodes.len()).filter(|index| self.nodes[*index].is_none()).collect();
+        for index in &started {
+            self.nodes[*index] = Some(self.plan.start_node(*index));
+        }
+        for index in started {
+            self.nodes[index].as_mut().unwrap().wait_line(&format!("ready node={} ", index + 1));
+        }
+    }
+
+    /// Replaces the router by one that remembers nothing.
+    pub fn restart_router(&mut self) {
+        (self.router, self.url) = self.plan.start_router(&[]);
     }
 
     /// Starts a node again and waits until it is ready under its old id.

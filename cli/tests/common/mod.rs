@@ -41,7 +41,7 @@ impl Server {
 
     pub fn start_with(data: &Path, model: Model, arguments: &[&str]) -> Self {
         let (http, admin) = (free_address(), free_address());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        let mut command = Command::new(cluster::program_path());
         command.args(["dev", "--http", &http, "--admin", &admin, "--data"]).arg(data).args(arguments);
         command.env_remove("HOLDFAST_DEV_KEY").stdout(Stdio::piped()).stderr(Stdio::inherit());
         if model == Model::Absent {

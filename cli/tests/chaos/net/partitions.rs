@@ -1,0 +1,103 @@
+use super::Network;
+use crate::rig::Rig;
+use crate::settings::{choices, rounds, seed};
+use rand::Rng;
+use rand::rngs::StdRng;
+use std::time::Duration;
+
+/// Rounds between two checks.
+const CHECK_EVERY: usize = 5;
+/// The router and the test.
+const OUTSIDE: usize = 0;
+
+/// A cluster whose nodes are hosts of a network, unless this machine cannot have one.
+fn start(nodes: usize, seed: u64) -> Option<(Rig, Network)> {
+    match Network::new(nodes) {
+        Ok(network) => Some((Rig::on(&network, nodes, 6, seed), network)),
+        Err(why) => {
+            // `make test-cluster` must not pass without it.
+            assert!(std::env::var_os("HOLDFAST_REQUIRE_NETNS").is_none(), "no network: {why}");
+            eprintln!("SKIPPED: {why}; nothing was tested");
+            None
+        }
+    }
+}
+
+/// Cuts a network in one of the ways in which networks are cut, and says how.
+fn cut(network: &mut Network, nodes: usize, rng: &mut StdRng) -> String {
+    let one = rng.random_range(1..=nodes);
+    let others: Vec<usize> = (1..=nodes).filter(|node| *node != one).collect();
+    match rng.random_range(0..6) {
+        0 => {
+            others.iter().chain([&OUTSIDE]).for_each(|other| network.between(one, *other, "cut=1"));
+            format!("node {one} is cut off from everything")
+        }
+        1 => {
+            others.iter().for_each(|other| network.between(one, *other, "cut=1"));
+            format!("node {one} is cut off from the other nodes, and not from the router")
+        }
+        2 => {
+            others.iter().for_each(|other| network.link(one, *other, "cut=1"));
+            format!("nothing that node {one} says reaches the other nodes")
+        }
+        3 => {
+            others.iter().for_each(|other| network.link(*other, one, "cut=1"));
+            format!("nothing reaches node {one} from the other nodes")
+        }
+        4 => {
+            network.between(one, OUTSIDE, "cut=1");
+            format!("node {one} is cut off from the router alone")
+        }
+        _ => {
+            network.between(one, others[0], "cut=1");
+            format!("nodes {one} and {} do not reach each other", others[0])
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_network_loses_nothing_and_a_majority_goes_on() {
+    let seed = seed();
+    let mut rng = choices(seed);
+    let Some((mut rig, mut network)) = start(3, rng.random()) else { return };
+    rig.start_load();
+    rig.wait_progress(20).await;
+    let rounds = rounds(3, 40);
+    for round in 0..rounds {
+        let how = cut(&mut network, 3, &mut rng);
+        println!("round {round}: {how}");
+        // Whatever the cut, two nodes reach each other, and the router reaches them.
+        rig.wait_progress(30).await;
+        tokio::time::sleep(Duration::from_millis(rng.random_range(0..1_500))).await;
+        network.heal();
+        if round % CHECK_EVERY == CHECK_EVERY - 1 || round + 1 == rounds {
+            rig.wait_progress(20).await;
+            rig.check().await;
+            rig.start_load();
+        }
+    }
+    rig.stop_load().await;
+    println!("{} operations, the slowest took {:?}", rig.load.acknowledged(), rig.load.slowest());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_and_lossy_network_loses_nothing() {
+    let seed = seed();
+    let mut rng = choices(seed);
+    let Some((mut rig, mut network)) = start(3, rng.random()) else { return };
+    let rounds = rounds(1, 20);
+    for round in 0..rounds {
+        for (from, to) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+            let (delay, jitter) = (rng.random_range(0..30), rng.random_range(0..30));
+            let (loss, repeat) = (rng.random_range(0.0..0.06), rng.random_range(0.0..0.1));
+            let rule = format!("delay_ms={delay} jitter_ms={jitter} loss={loss:.3} repeat={repeat:.3}");
+            network.between(from, to, &rule);
+        }
+        println!("round {round}: slow and lossy");
+        rig.start_load();
+        rig.wait_progress(60).await;
+        network.heal();
+        rig.wait_progress(20).await;
+        rig.check().await;
+    }
+}
