@@ -11,6 +11,7 @@ faults=(
     "purge-before-snapshot chaos a_power_cut_of_the_whole_cluster_loses_nothing_acknowledged"
     "no-tombstone chaos a_node_that_stood_still_does_no_harm"
     "no-tenant-prefix memory nobody_reads_across_the_wall"
+    "token-ignored chaos a_node_that_stood_still_does_no_harm"
 )
 rounds=${HOLDFAST_TEST_ROUNDS-10}
 

@@ -16,6 +16,8 @@ pub enum Fault {
     NoTombstone,
     /// Keys do not begin with the tenant.
     NoTenantPrefix,
+    /// A read does not look at what its token stands for.
+    TokenIgnored,
 }
 
 /// Whether this fault was chosen.
@@ -33,12 +35,13 @@ mod chosen {
     use super::Fault;
     use std::sync::OnceLock;
 
-    const NAMES: [(&str, Fault); 5] = [
+    const NAMES: [(&str, Fault); 6] = [
         ("sabotage:ack-before-fsync", Fault::AckBeforeFsync),
         ("sabotage:ack-before-quorum", Fault::AckBeforeQuorum),
         ("sabotage:purge-before-snapshot", Fault::PurgeBeforeSnapshot),
         ("sabotage:no-tombstone", Fault::NoTombstone),
         ("sabotage:no-tenant-prefix", Fault::NoTenantPrefix),
+        ("sabotage:token-ignored", Fault::TokenIgnored),
     ];
 
     static CHOSEN: OnceLock<Fault> = OnceLock::new();

@@ -273,8 +273,10 @@ impl Writer {
     }
 
     /// Reads with the token of a write: what it wrote, or nothing if that cannot be answered now.
-    async fn read(&self, number: usize, deletion: bool, token: &Value) {
-        let path = format!("/v1/users/{}/memories/{}", self.user, id(number));
+    async fn read(&mut self, number: usize, deletion: bool, token: &Value) {
+        // Any replica may answer a bounded read, also one that is behind: there the token counts.
+        let bound = if self.rng.random() { "?consistency=bounded&max_staleness_ms=60000" } else { "" };
+        let path = format!("/v1/users/{}/memories/{}{bound}", self.user, id(number));
         let request = self.api.request(Method::GET, &path);
         let request = request.header("Holdfast-Token", token.as_str().unwrap_or_default());
         let Ok((status, answer)) = self.api.send(request).await else { return };

@@ -29,7 +29,7 @@ fn a_default_build_holds_no_fault() {
 #[test]
 fn every_fault_is_looked_for() {
     let names = names();
-    assert_eq!(names.len(), 5);
+    assert_eq!(names.len(), 6);
     for file in ["scripts/sabotage.sh", "docs/testing.md"] {
         let text = fs::read_to_string(repository().join(file)).unwrap();
         for name in &names {

@@ -3,6 +3,7 @@
 use super::{deadline, refusals, shard};
 use crate::raft::{Group, GroupId, GroupStatus};
 use crate::shard::ShardState;
+use holdfast_core::sabotage::{Fault, is};
 use holdfast_core::token::Seen;
 use holdfast_proto::Refused;
 use holdfast_proto::v1::{self, Consistency};
@@ -77,6 +78,7 @@ impl<S: Visible> Asked<'_, S> {
 
     fn wish(&self, read: &v1::Read) -> Result<Wish, Refused> {
         let at_least = read.at_least.map(Seen::try_from).transpose()?;
+        let at_least = at_least.filter(|_| !is(Fault::TokenIgnored));
         // A position of another shard says nothing about this one.
         let at_least = at_least.filter(|seen| shard(self.id).is_ok_and(|shard| seen.shard == shard));
         let foreign = at_least.is_some_and(|seen| seen.incarnation != self.incarnation);
