@@ -176,7 +176,7 @@ async fn a_cut_off_leader_and_who_still_hears_it_stop_in_time() {
             for follower in &followers {
                 let begin = Instant::now();
                 // Until it has answered long after the old leader must be silent.
-                let (answered, last) =
+                let (_, last) =
                     bounded_reads(&cluster, *follower, staleness, &acknowledged, |answered, last| {
                         let is_done = acknowledged.len() >= 20 && answered > 0 && last >= cut + staleness * 2;
                         !is_done && begin.elapsed() < IN_TIME
