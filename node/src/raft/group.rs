@@ -162,7 +162,9 @@ impl Group {
         let ack = self.quorum_ack(&metrics, now);
         let mut status =
             GroupStatus::of(self.0.replica.id, &metrics, self.0.replica.log.committed(), ack, now);
-        status.lost_quorum = self.has_lost_quorum(ack, now);
+        // One that led before a restart goes on leading, as far as it knows; nobody may have followed since.
+        let never_confirmed = status.is_leader && ack.is_none();
+        status.lost_quorum = never_confirmed || self.has_lost_quorum(ack, now);
         if is_gone && status.failure.is_none() {
             status.failure = Some("it ended without a word; the log of this process says why".into());
         }

@@ -34,8 +34,8 @@ pub struct GroupStatus {
     pub last_quorum_ack: Option<Instant>,
     /// Milliseconds since then.
     pub millis_since_quorum_ack: Option<u64>,
-    /// Whether this replica leads without a majority that still answers: openraft lets it go on, but
-    /// it can commit nothing.
+    /// Whether this replica leads without a majority that still answers, or that ever did in this run:
+    /// openraft lets it go on, but it can commit nothing.
     pub lost_quorum: bool,
     /// The voters; those of the old and of the new membership while it changes.
     pub voters: Vec<NodeId>,
