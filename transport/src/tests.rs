@@ -397,7 +397,8 @@ async fn changed_files_are_taken_and_bad_ones_are_not() {
     wait("taken", || metric(&node, "holdfast_tls_reloads_total", "taken") == 1).await;
     assert_eq!(metric(&node, "holdfast_tls_files_refused", ""), 0);
     let after = metric(&node, "holdfast_tls_certificate_expiry_timestamp_seconds", "own");
-    assert_eq!(after - before, 9 * HOUR_S);
+    // The two were issued a moment apart.
+    assert!((9 * HOUR_S..9 * HOUR_S + 60).contains(&(after - before)), "{}", after - before);
 
     // The connection that there was goes on; new ones are checked by the new files.
     talk(first, &mut called).await;
