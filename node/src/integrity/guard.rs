@@ -256,7 +256,8 @@ impl Guard {
         let is_due = |(id, replica): &(&GroupId, &Replica)| {
             let visible = replica.state.visible();
             let last = replica.state.points().last().map(|point| point.index);
-            let is_at_rest = last.is_some() && last == visible && !memory.forgotten.contains(*id);
+            // A point is kept a moment before it is visible.
+            let is_at_rest = last.is_some() && last >= visible && !memory.forgotten.contains(*id);
             !is_at_rest && replica.group.status().is_leader && !replica.group.is_withdrawn()
         };
         let due = self.replicas.iter().filter(is_due).map(|(id, replica)| (*id, replica.clone()));

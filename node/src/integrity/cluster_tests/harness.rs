@@ -152,13 +152,16 @@ impl Cluster {
         }
     }
 
-    /// Waits until a replica has the same points as the leader's last one.
+    /// Waits until the newest entry of the leader is a point that all replicas know: the group is at
+    /// rest. A point may be older than the last write, and then another one follows.
     pub(super) async fn compared(&self) {
         until("there is a point that all replicas know", || {
             let Some(leader) = self.leader_now() else { return false };
             let state = &self.replica(leader).state;
             let Some(last) = state.points().last().copied() else { return false };
-            self.nodes.keys().all(|id| self.replica(*id).state.hash_at(last.index).is_some())
+            let is_newest = state.visible() == Some(last.index);
+            is_newest
+                && self.nodes.keys().all(|id| self.replica(*id).state.hash_at(last.index).is_some())
         })
         .await;
     }
