@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{Model, Server, scratch};
-use reqwest::StatusCode;
-use serde_json::json;
+use common::{Api, Model, Server, scratch};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Longest time without a successful write after a leader is gone.
@@ -51,6 +51,48 @@ async fn any_one_node_may_stop() {
     }
     let (status, _) = admin.post("/admin/v1/nodes/9:stop", &json!({})).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+/// What is kept beside memories is as durable as they are, and an edit counts once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_kept_beside_memories_outlives_any_leader() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let (api, admin) = (server.api(), server.admin_api());
+    // Many users, so that every node leads some of them.
+    let users: Vec<String> = (0..9).map(|n| format!("user-{n}")).collect();
+    let put = async |api: &Api, path: String, body: Value| {
+        let (status, answer) = api.send(api.request(Method::PUT, &path).json(&body)).await.unwrap();
+        assert!(status.is_success(), "{path}: {status} {answer}");
+        answer
+    };
+    for user in &users {
+        put(&api, format!("/v1/users/{user}/blocks/human"), json!({"value": "名字：安"})).await;
+    }
+    for node in 1..=3 {
+        let (status, answer) = admin.post(&format!("/admin/v1/nodes/{node}:stop"), &json!({})).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        for user in &users {
+            let path = format!("/v1/users/{user}/blocks/human");
+            // The same edit twice, as a client does that lost the answer.
+            for _ in 0..2 {
+                let edit = api.request(Method::POST, &format!("{path}:insert"));
+                let edit = edit.header("Idempotency-Key", format!("edit-{node}"));
+                let body = json!({ "text": format!("node {node} 🍵") });
+                let (status, answer) = api.send(edit.json(&body)).await.unwrap();
+                assert_eq!((status, &answer["version"]), (StatusCode::OK, &json!(node + 1)), "{answer}");
+            }
+        }
+        let (status, answer) = admin.post(&format!("/admin/v1/nodes/{node}:start"), &json!({})).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        admin.replicas_agree().await;
+    }
+    server.kill();
+    let server = Server::start(data.path(), Model::Absent);
+    for user in &users {
+        let (_, block) = server.api().get(&format!("/v1/users/{user}/blocks/human")).await;
+        assert_eq!(block["value"], "名字：安\nnode 1 🍵\nnode 2 🍵\nnode 3 🍵");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,6 +12,7 @@ use crate::codec::stored;
 use crate::limits;
 use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement};
 use crate::space::SpaceKey;
+use crate::tiers::block::BlockWrite;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,8 @@ pub enum Write {
         /// Those that are taken back, at most [`limits::RESOLVE_ITEMS_MAX`].
         retire: Vec<String>,
     },
+    /// Changes a core block.
+    Block(Box<BlockWrite>),
 }
 
 /// New memories.
@@ -240,6 +243,19 @@ pub enum MetaCommand {
 stored!(Command);
 
 impl Command {
+    /// The first version of the state machine ([`crate::apply::STATE_VERSION`]) that knows this
+    /// command: it is not proposed where a replica is known to run an older one.
+    pub fn known_since(&self) -> u32 {
+        match self {
+            Self::Space(command) => match command.write {
+                Write::Block(_) => 2,
+                _ => 0,
+            },
+            Self::HashPoint => 1,
+            Self::Sweep { .. } | Self::Meta(_) => 0,
+        }
+    }
+
     /// Checks a command that came over the wire before it is proposed: what is in the log can be
     /// applied without looking for such faults again.
     ///
@@ -256,6 +272,12 @@ impl Command {
 }
 
 impl SpaceCommand {
+    /// Whether the command says that its caller has the right `admin`, which the node that takes it
+    /// checks.
+    pub fn claims_admin(&self) -> bool {
+        matches!(&self.write, Write::Block(write) if write.by_admin)
+    }
+
     fn check(&self) -> Result<()> {
         self.space.check()?;
         match &self.write {
@@ -287,6 +309,7 @@ impl SpaceCommand {
             Write::Feedback { items } => {
                 items.iter().try_for_each(|item| limits::check_id("items.id", &item.id))
             }
+            Write::Block(write) => write.check(),
         }
     }
 }

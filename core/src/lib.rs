@@ -11,6 +11,7 @@
 //! - [`command`], [`mod@apply`]: what may happen to it.
 //! - [`state`]: the sorted byte map below, its overlay, its hash and its conformance suite.
 //! - [`facts`]: what statements say and how they contradict each other.
+//! - [`tiers`]: core blocks and what else is kept beside memories.
 //! - [`text`], [`score`]: analysis of text and scoring, used by router and node, never by `apply`.
 
 pub mod access;
@@ -31,6 +32,7 @@ pub mod shard_map;
 pub mod space;
 pub mod state;
 pub mod text;
+pub mod tiers;
 pub mod token;
 pub mod vector;
 

@@ -47,6 +47,16 @@ pub const SOURCE_URI_BYTES_MAX: usize = 2 * 1024;
 pub const SOURCE_MESSAGES_MAX: usize = 256;
 /// Most entities named by one memory.
 pub const ENTITIES_MAX: usize = 64;
+/// Most core blocks of a space.
+pub const BLOCKS_MAX: u32 = 100;
+/// Longest text of a core block, in bytes of UTF-8.
+pub const BLOCK_BYTES_MAX: usize = 64 * 1024;
+/// Highest limit that a core block may be given, in characters.
+pub const BLOCK_CHARS_MAX: u32 = 65_536;
+/// Most earlier versions that are kept of one core block; the oldest go first.
+pub const BLOCK_VERSIONS_MAX: u64 = 20;
+/// Longest description of a block or procedure, in bytes.
+pub const DESCRIPTION_BYTES_MAX: usize = 2 * 1024;
 /// Most items of one page of a list.
 pub const LIST_ITEMS_MAX: u32 = 1000;
 /// Most outcomes in one feedback call.
@@ -82,6 +92,19 @@ pub fn check_id(field: &str, value: &str) -> Result<()> {
         return Err(Error::invalid(field, format!("{field} contains a control character; remove it")));
     }
     Ok(())
+}
+
+/// Checks the length of an optional text.
+///
+/// # Errors
+/// [`crate::ErrorCode::TooLarge`] that names `field`, its length and the limit.
+pub fn check_bytes(field: &str, value: Option<&str>, max: usize) -> Result<()> {
+    match value.map(str::len) {
+        Some(bytes) if bytes > max => {
+            Err(Error::too_large(field, format!("{field} has {bytes} bytes; the limit is {max}; shorten it")))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::shared::Shared;
 use crate::work::{Embedding, WorkPool};
-use crate::{admin, error_pages, facts, feedback, health, memories, recall};
+use crate::{admin, blocks, error_pages, facts, feedback, health, memories, recall};
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
@@ -199,6 +199,9 @@ fn space_routes() -> Routes<Arc<Shared>> {
         .route("/facts/{id}", post(facts::decide::retract))
         .route("/facts:resolve", post(facts::decide::resolve))
         .route("/feedback", post(feedback::feedback))
+        .route("/blocks", get(blocks::list))
+        .route("/blocks/{id}", get(blocks::get).put(blocks::put).delete(blocks::delete).post(blocks::edit))
+        .route("/blocks/{id}/history", get(blocks::history))
 }
 
 fn client_routes(shared: &Arc<Shared>) -> Routes {

@@ -207,6 +207,24 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
+/// The last thing that the path names, with what is to be done to it behind a colon: `human:insert`.
+/// The action is empty where there is no colon.
+pub(crate) struct PathAction {
+    pub(crate) id: String,
+    pub(crate) action: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PathAction {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        let text = path_param(parts, "id").await?.unwrap_or_default();
+        let (id, action) = text.rsplit_once(':').unwrap_or((&text, ""));
+        holdfast_core::limits::check_id("id", id)?;
+        Ok(Self { id: id.to_owned(), action: action.to_owned() })
+    }
+}
+
 /// One segment of the path, percent-decoded.
 pub(crate) async fn path_param(parts: &mut Parts, name: &str) -> Answer<Option<String>> {
     let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| {

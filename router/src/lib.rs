@@ -11,13 +11,15 @@
 //! - `http/`: bodies, strict JSON, problem answers, identities of writes.
 //! - `auth`, `api_key`: from a header to an access.
 //! - `nodes/`: who leads what, and calls that find the leader, retry, and end honestly.
-//! - `memories/`, `recall/`, `feedback`, `admin/`, `health`, `error_pages`: one file per call.
+//! - `memories/`, `recall/`, `feedback`, `facts/`, `blocks/` (`tiers`: what those beside memories share),
+//!   `admin/`, `health`, `error_pages`: one file per call.
 //! - `work`: analysis and embedding on bounded threads.
 
 mod admin;
 mod api_key;
 mod app;
 mod auth;
+mod blocks;
 mod config;
 mod drain;
 mod error_pages;
@@ -32,6 +34,7 @@ mod nodes;
 mod recall;
 mod registries;
 mod shared;
+mod tiers;
 mod tokens;
 mod work;
 

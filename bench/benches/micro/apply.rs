@@ -12,12 +12,13 @@ use holdfast_core::command::{
 use holdfast_core::facts::registry::Registry;
 use holdfast_core::facts::statement::{Claim, statement};
 use holdfast_core::keys::text_hash;
-use holdfast_core::limits::FACT_GROUP_MAX;
+use holdfast_core::limits::{BLOCK_BYTES_MAX, BLOCK_CHARS_MAX, FACT_GROUP_MAX};
 use holdfast_core::memory::{Fact, ModelTag};
 use holdfast_core::outcome::Outcome;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{BTreeState, Overlay};
 use holdfast_core::text::normalize;
+use holdfast_core::tiers::block::{BlockChange, BlockWrite};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 
@@ -46,6 +47,7 @@ fn kind(command: &Command) -> &'static str {
             Write::Feedback { .. } => "feedback",
             Write::Retract { .. } => "retract",
             Write::Resolve { .. } => "resolve",
+            Write::Block(_) => "block",
         },
         Command::Sweep { .. } => "sweep",
         Command::HashPoint => "hash_point",
@@ -57,8 +59,9 @@ fn kind(command: &Command) -> &'static str {
         },
     }
 }
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 13] = [
     "add",
+    "block",
     "create_key",
     "create_tenant",
     "delete",
@@ -174,6 +177,20 @@ fn after(commands: impl IntoIterator<Item = Command>) -> BTreeState {
     state
 }
 
+fn block(change: BlockChange) -> Write {
+    Write::Block(Box::new(BlockWrite { label: "human".into(), if_version: None, by_admin: false, change }))
+}
+
+/// As long as a block may be, all of it the same but the end: the longest search.
+fn whole_block() -> Write {
+    let value = Some("a".repeat(BLOCK_BYTES_MAX - 1) + "b");
+    block(BlockChange::Put { value, description: None, limit_chars: Some(BLOCK_CHARS_MAX), read_only: None })
+}
+
+fn replace_in_block() -> Write {
+    block(BlockChange::Replace { old: "aaab".into(), new: "aaac".into() })
+}
+
 fn cases() -> Vec<Case> {
     let memories = after((0..MEMORIES).step_by(100).map(|number| add_numbers(number..number + 100)));
     let key_names = (0..KEYS).map(|number| format!("key{number}"));
@@ -195,6 +212,7 @@ fn cases() -> Vec<Case> {
     // Half of a full group: the rows that a change of it reads.
     let moves =
         after((0..FACT_GROUP_MAX / 2).map(|number| add(vec![stated(number)], (1 << 70) + number as u128)));
+    let blocks = after([space(whole_block(), 1 << 69)]);
     let moved = |number: usize| stated(number).index.id;
     let (now, later) = (data::NOW_US + 1_000_000, data::NOW_US + 2 * HOUR_US);
     vec![
@@ -218,6 +236,7 @@ fn cases() -> Vec<Case> {
             now,
             space(Write::Resolve { keep: moved(0), retire: vec![moved(64), moved(65)] }, 1 << 67),
         ),
+        case("block_replace", &blocks, now, space(replace_in_block(), 1 << 68)),
         case("feedback_10", &memories, now, space(Write::Feedback { items: feedback.collect() }, 1 << 66)),
         case("hash_point", &memories, now, Command::HashPoint),
         case("sweep_idle", &memories, now, sweep()),

@@ -40,12 +40,14 @@ pub(super) fn replay<S: State>(
             IdempotencyId::Requested => requested.get(at).cloned().unwrap_or_default(),
             IdempotencyId::Existing(seq) => existing_id(context, &command.space, *seq)?,
         };
-        let outcome = ItemOutcome { version: item.version, status: item.status, ..ItemOutcome::new(id) };
-        items.push(add::with_links(
-            context,
-            &command.space,
-            ItemOutcome { reason: reason(item), ..outcome },
-        )?);
+        let reason = reason(item);
+        let outcome =
+            ItemOutcome { version: item.version, status: item.status, reason, ..ItemOutcome::new(id) };
+        items.push(if is_memory(&command.write, at) {
+            add::with_links(context, &command.space, outcome)?
+        } else {
+            outcome
+        });
     }
     Ok(Some(Outcome::Items { items, log_index: row.log_index, replayed: true }))
 }
@@ -58,7 +60,13 @@ fn requested_ids(write: &Write) -> Vec<String> {
         Write::Delete { id, .. } | Write::Retract { id, .. } => vec![id.clone()],
         Write::Resolve { keep, retire } => std::iter::once(keep).chain(retire).cloned().collect(),
         Write::Feedback { items } => items.iter().map(|item| item.id.clone()).collect(),
+        Write::Block(write) => vec![write.label.clone()],
     }
+}
+
+/// Whether the item at this place of a write is a memory, which has links to others.
+fn is_memory(write: &Write, _at: usize) -> bool {
+    !matches!(write, Write::Block(_))
 }
 
 fn existing_id<S: State>(context: &Context<'_, S>, space: &SpaceKey, seq: u64) -> Step<String> {

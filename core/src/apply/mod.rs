@@ -7,6 +7,7 @@
 //! - only replicated rows are read and written.
 
 mod add;
+mod blocks;
 mod delete;
 mod facts;
 mod feedback;
@@ -17,6 +18,7 @@ mod rows;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod tiers;
 mod update;
 
 use crate::codec::CodecError;
@@ -31,8 +33,9 @@ use rows::Rows;
 /// The version of the state machine: what commands there are, and what applying each of them means.
 /// Raised with every command that is added and every meaning that changes, so that replicas can tell
 /// each other what they know. 1: the first one that knows [`Command::HashPoint`]. Before it there was
-/// no way to tell; such a replica counts as 0.
-pub const STATE_VERSION: u32 = 1;
+/// no way to tell; such a replica counts as 0. 2: the first one that knows the tiers beside memories
+/// ([`Command::known_since`]).
+pub const STATE_VERSION: u32 = 2;
 
 /// Where in the log a command stands, and when its leader proposed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +177,7 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
         Write::Feedback { items } => feedback::apply(context, space, items)?,
         Write::Retract { id, ordinal } => links::retract(context, space, id, *ordinal)?,
         Write::Resolve { keep, retire } => links::resolve(context, space, keep, retire)?,
+        Write::Block(write) => blocks::apply(context, space, write)?,
     };
     let (items, kept) = answers.into_iter().unzip();
     if let Some(identity) = &command.idempotency {

@@ -10,6 +10,7 @@
 //!
 //! One file per family says its key, its value and why it exists.
 
+pub mod block;
 pub mod counters;
 pub mod due;
 pub mod fact;
@@ -64,7 +65,7 @@ pub enum Family {
     Turn = 0x31,
     /// Reserved: tasks of working memory.
     Task = 0x32,
-    /// Reserved: core blocks.
+    /// [`block`]
     Block = 0x33,
     /// Reserved: procedures and their versions.
     Procedure = 0x34,

@@ -57,6 +57,22 @@ impl Versions {
         self.know_points(nodes)
     }
 
+    /// Whether no node is known to run an older state machine than this. One that has told nothing, since
+    /// it does not run or this node has just started, holds nobody up: it would stop at the command that
+    /// it does not know, and go on after its upgrade.
+    ///
+    /// # Errors
+    /// Names a node that runs an older one.
+    pub(crate) fn none_is_older(&self, than: u32) -> Result<(), String> {
+        let known = self.known.read();
+        match known.iter().find(|(_, version)| **version < than) {
+            Some((node, version)) => {
+                Err(format!("node {node} runs state machine {version}, which does not know this call"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The same, by what is known already.
     ///
     /// # Errors

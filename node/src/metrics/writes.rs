@@ -123,8 +123,8 @@ impl WriteMetrics {
                 let deleted = items.iter().filter(|item| item.status == ItemStatus::Deleted);
                 self.deleted.inc_by(deleted.count() as u64);
             }
-            // They change what stored memories say of each other, and write none.
-            Write::Retract { .. } | Write::Resolve { .. } => {}
+            // They change what stored memories say of each other, or something else, and write none.
+            Write::Retract { .. } | Write::Resolve { .. } | Write::Block(_) => {}
             Write::Feedback { items: given } => {
                 let recorded =
                     given.iter().zip(items).filter(|(_, item)| item.status == ItemStatus::Recorded);

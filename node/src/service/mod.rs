@@ -11,6 +11,7 @@ mod recall;
 pub(crate) mod refusals;
 #[cfg(test)]
 mod tests;
+mod tiers;
 mod verify;
 mod write;
 
@@ -253,6 +254,13 @@ impl v1::node_server::Node for NodeService {
         request: Request<v1::ListFactsRequest>,
     ) -> Result<Response<v1::ListFactsResponse>, Status> {
         self.answer("list_facts", self.read_facts(request.into_inner())).await
+    }
+
+    async fn read_tier(
+        &self,
+        request: Request<v1::ReadTierRequest>,
+    ) -> Result<Response<v1::ReadTierResponse>, Status> {
+        self.answer("read_tier", self.read_tier_rows(request.into_inner())).await
     }
 
     async fn read_meta(

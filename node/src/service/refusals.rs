@@ -45,6 +45,11 @@ pub(crate) fn no_points(why: &str) -> Refused {
     refused(ErrorCode::Unavailable, detail, Route::None)
 }
 
+pub(crate) fn not_known_yet(why: &str) -> Refused {
+    let detail = format!("the cluster is being upgraded, and {why}; nothing was done; ask again afterwards");
+    refused(ErrorCode::Unavailable, detail, Route::None)
+}
+
 pub(crate) fn in_quarantine() -> Refused {
     behind("this replica is in quarantine, because its rows are not to be believed; ask another one")
 }

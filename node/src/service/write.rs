@@ -20,6 +20,9 @@ impl NodeService {
         let command = Command::decode(&request.command)
             .map_err(|error| Error::new(ErrorCode::InvalidArgument, error.to_string()))?;
         command.check()?;
+        if let Err(why) = self.inner.versions.none_is_older(command.known_since()) {
+            return Err(refusals::not_known_yet(&why));
+        }
         self.admit(&access, &command, v1::Owner { shard: request.group, epoch: request.map_epoch })?;
 
         let replica = self.replica(request.group)?;
@@ -39,6 +42,9 @@ impl NodeService {
         match command {
             Command::Space(command) => {
                 access.check(&command.space, Rights::WRITE)?;
+                if command.claims_admin() {
+                    access.require(Rights::ADMIN)?;
+                }
                 self.owner(&command.space, Some(asked)).map(drop)
             }
             Command::Meta(command) => {

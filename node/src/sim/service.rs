@@ -85,7 +85,7 @@ impl SimService {
             Write::Feedback { items } => {
                 items.iter().map(|what| item(&what.id, 0, ItemStatus::Recorded)).collect()
             }
-            Write::Retract { .. } | Write::Resolve { .. } => Vec::new(),
+            Write::Retract { .. } | Write::Resolve { .. } | Write::Block(_) => Vec::new(),
         };
         let outcome = Outcome::Items { items, log_index: index, replayed: false };
         let outcome = outcome.encode().map_err(|error| refusals::internal(&error))?;
@@ -152,6 +152,13 @@ impl v1::node_server::Node for SimService {
         &self,
         _: Request<v1::ListFactsRequest>,
     ) -> Result<Response<v1::ListFactsResponse>, Status> {
+        unasked()
+    }
+
+    async fn read_tier(
+        &self,
+        _: Request<v1::ReadTierRequest>,
+    ) -> Result<Response<v1::ReadTierResponse>, Status> {
         unasked()
     }
 

@@ -5,6 +5,7 @@
 mod access;
 mod admin;
 mod bad_input;
+mod blocks;
 mod common;
 mod facts;
 mod failover;

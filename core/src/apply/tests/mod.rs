@@ -14,6 +14,7 @@ use crate::vector::Vector;
 use crate::{ErrorCode, text};
 use std::collections::BTreeMap;
 
+mod blocks;
 mod facts;
 mod facts_random;
 mod lifecycle;

@@ -67,6 +67,10 @@ impl Api {
         self.send("POST", path, &[], body.to_string().into_bytes()).await
     }
 
+    pub async fn put(&self, path: &str, body: Value) -> Reply {
+        self.send("PUT", path, &[], body.to_string().into_bytes()).await
+    }
+
     pub async fn patch(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Reply {
         self.send("PATCH", path, headers, body.to_string().into_bytes()).await
     }

@@ -4,6 +4,7 @@
 pub mod api;
 pub mod node;
 pub mod reads;
+pub mod tiers;
 
 use holdfast_core::access::Rights;
 use holdfast_models::{EmbedError, Embedder, ModelProfile};

@@ -1,7 +1,7 @@
 //! The nodes: one state per group, shared by all of them, as if replication were instant.
 
 use super::TENANT;
-use super::reads;
+use super::{reads, tiers};
 use holdfast_core::access::{Access, ApiKeyRow, ClusterRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::codec::Stored;
@@ -361,6 +361,15 @@ impl Node for Service {
         let (facts, seen) =
             self.read(&space, request.read, |state| Ok(reads::facts(state, &space, &request)))?;
         Ok(Response::new(v1::ListFactsResponse { facts, next: None, seen }))
+    }
+
+    async fn read_tier(&self, request: Request<v1::ReadTierRequest>) -> Answer<v1::ReadTierResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let space = self.space(request.access.clone(), request.space.clone())?;
+        let (entries, seen) =
+            self.read(&space, request.read, |state| Ok(tiers::read(state, &space, &request)))?;
+        Ok(Response::new(v1::ReadTierResponse { entries, seen }))
     }
 
     async fn read_meta(&self, request: Request<v1::ReadMetaRequest>) -> Answer<v1::ReadMetaResponse> {
