@@ -5,7 +5,7 @@ mod common;
 
 use common::{Api, Model, Server, scratch};
 use reqwest::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Longest time without a successful write after a leader is gone.
@@ -53,7 +53,52 @@ async fn any_one_node_may_stop() {
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
-/// What is kept beside memories is as durable as they are, and an edit counts once.
+/// Makes what the test below is about.
+async fn keep_beside_memories(api: &Api, user: &str) {
+    for (path, body) in [
+        ("blocks/human", json!({"value": "名字：安"})),
+        ("tasks/trip", json!({"goal": "订机票"})),
+        ("tasks/short", json!({"goal": "soon over", "ttl_s": 2})),
+        ("procedures/greet", json!({"template": "你好 {{name}}"})),
+    ] {
+        let put = api.request(Method::PUT, &format!("/v1/users/{user}/{path}")).json(&body);
+        let (status, answer) = api.send(put).await.unwrap();
+        assert_eq!(status, StatusCode::CREATED, "{path}: {answer}");
+    }
+    let greet = format!("/v1/users/{user}/procedures/greet");
+    api.ok(&format!("{greet}:verify"), &json!({"variables": {"name": "x"}})).await;
+    api.ok(&format!("{greet}:activate"), &json!({})).await;
+}
+
+/// Changes it, each change twice, as a client does that lost the answer.
+async fn change_twice(api: &Api, user: &str, node: u64) {
+    let beat = if node == 3 { json!(["silent_steps_3"]) } else { json!([]) };
+    for _ in 0..2 {
+        for (path, key, body, field, expected) in [
+            (
+                "blocks/human:insert",
+                "edit",
+                json!({"text": format!("node {node} 🍵")}),
+                "version",
+                json!(node + 1),
+            ),
+            (
+                "tasks/trip/steps",
+                "step",
+                json!({"steps": [{"kind": "tool", "content": format!("node {node}")}]}),
+                "heartbeat",
+                beat.clone(),
+            ),
+        ] {
+            let change = api.request(Method::POST, &format!("/v1/users/{user}/{path}"));
+            let change = change.header("Idempotency-Key", format!("{key}-{node}"));
+            let (status, answer) = api.send(change.json(&body)).await.unwrap();
+            assert_eq!((status, &answer[field]), (StatusCode::OK, &expected), "{answer}");
+        }
+    }
+}
+
+/// What is kept beside memories is as durable as they are, and a change counts once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_kept_beside_memories_outlives_any_leader() {
     let data = scratch();
@@ -61,27 +106,24 @@ async fn what_is_kept_beside_memories_outlives_any_leader() {
     let (api, admin) = (server.api(), server.admin_api());
     // Many users, so that every node leads some of them.
     let users: Vec<String> = (0..9).map(|n| format!("user-{n}")).collect();
-    let put = async |api: &Api, path: String, body: Value| {
-        let (status, answer) = api.send(api.request(Method::PUT, &path).json(&body)).await.unwrap();
-        assert!(status.is_success(), "{path}: {status} {answer}");
-        answer
-    };
     for user in &users {
-        put(&api, format!("/v1/users/{user}/blocks/human"), json!({"value": "名字：安"})).await;
+        keep_beside_memories(&api, user).await;
     }
     for node in 1..=3 {
         let (status, answer) = admin.post(&format!("/admin/v1/nodes/{node}:stop"), &json!({})).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         for user in &users {
-            let path = format!("/v1/users/{user}/blocks/human");
-            // The same edit twice, as a client does that lost the answer.
-            for _ in 0..2 {
-                let edit = api.request(Method::POST, &format!("{path}:insert"));
-                let edit = edit.header("Idempotency-Key", format!("edit-{node}"));
-                let body = json!({ "text": format!("node {node} 🍵") });
-                let (status, answer) = api.send(edit.json(&body)).await.unwrap();
-                assert_eq!((status, &answer["version"]), (StatusCode::OK, &json!(node + 1)), "{answer}");
+            change_twice(&api, user, node).await;
+            // Its time is over, whoever leads by now.
+            let (mut tries, short) = (0, format!("/v1/users/{user}/tasks/short"));
+            while api.get(&short).await.0 != StatusCode::NOT_FOUND {
+                tries += 1;
+                assert!(tries < 100, "a task outlives its time");
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
+            let greet = format!("/v1/users/{user}/procedures/greet:render");
+            let rendered = api.ok(&greet, &json!({"variables": {"name": "安"}})).await;
+            assert_eq!(rendered["text"], "你好 安");
         }
         let (status, answer) = admin.post(&format!("/admin/v1/nodes/{node}:start"), &json!({})).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
@@ -89,9 +131,17 @@ async fn what_is_kept_beside_memories_outlives_any_leader() {
     }
     server.kill();
     let server = Server::start(data.path(), Model::Absent);
+    let api = server.api();
     for user in &users {
-        let (_, block) = server.api().get(&format!("/v1/users/{user}/blocks/human")).await;
+        let (_, block) = api.get(&format!("/v1/users/{user}/blocks/human")).await;
         assert_eq!(block["value"], "名字：安\nnode 1 🍵\nnode 2 🍵\nnode 3 🍵");
+        let path = format!("/v1/users/{user}/tasks/trip");
+        let end = api.request(Method::DELETE, &path).json(&json!({"outcome": "订好了", "success": true}));
+        let (status, ended) = api.send(end).await.unwrap();
+        assert_eq!((status, &ended["episode"]["status"]), (StatusCode::OK, &json!("created")), "{ended}");
+        assert_eq!(api.get(&path).await.0, StatusCode::NOT_FOUND);
+        let found = api.recall(user, &json!({"query": "机票", "kinds": ["episodic"]})).await;
+        assert_eq!(found, ["订机票\n订好了\n1. node 1\n2. node 2\n3. node 3"]);
     }
 }
 

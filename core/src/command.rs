@@ -13,6 +13,8 @@ use crate::limits;
 use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement};
 use crate::space::SpaceKey;
 use crate::tiers::block::BlockWrite;
+use crate::tiers::procedure::ProcedureWrite;
+use crate::tiers::task::{TaskChange, TaskWrite};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +95,10 @@ pub enum Write {
     },
     /// Changes a core block.
     Block(Box<BlockWrite>),
+    /// Changes or ends a task.
+    Task(Box<TaskWrite>),
+    /// Changes a procedure.
+    Procedure(Box<ProcedureWrite>),
 }
 
 /// New memories.
@@ -248,7 +254,7 @@ impl Command {
     pub fn known_since(&self) -> u32 {
         match self {
             Self::Space(command) => match command.write {
-                Write::Block(_) => 2,
+                Write::Block(_) | Write::Task(_) | Write::Procedure(_) => 2,
                 _ => 0,
             },
             Self::HashPoint => 1,
@@ -281,16 +287,7 @@ impl SpaceCommand {
     fn check(&self) -> Result<()> {
         self.space.check()?;
         match &self.write {
-            Write::Add(add) => {
-                if add.items.is_empty() || add.items.len() > limits::ATOMIC_ITEMS_MAX {
-                    let detail = format!("1 to {} memories in one write", limits::ATOMIC_ITEMS_MAX);
-                    return Err(Error::too_large("memories", detail));
-                }
-                for (at, item) in add.items.iter().enumerate() {
-                    item.check(add.model.as_ref()).map_err(|error| within(error, at))?;
-                }
-                Ok(())
-            }
+            Write::Add(add) => add.check(),
             Write::Update(update) => update.memory.check(update.model.as_ref()),
             Write::Delete { id, .. } | Write::Retract { id, .. } => limits::check_id("id", id),
             Write::Resolve { keep, retire } => {
@@ -310,7 +307,28 @@ impl SpaceCommand {
                 items.iter().try_for_each(|item| limits::check_id("items.id", &item.id))
             }
             Write::Block(write) => write.check(),
+            Write::Task(write) => {
+                write.check()?;
+                match &write.change {
+                    TaskChange::End { episode: Some(add) } => add.check(),
+                    _ => Ok(()),
+                }
+            }
+            Write::Procedure(write) => write.check(),
         }
+    }
+}
+
+impl Add {
+    fn check(&self) -> Result<()> {
+        if self.items.is_empty() || self.items.len() > limits::ATOMIC_ITEMS_MAX {
+            let detail = format!("1 to {} memories in one write", limits::ATOMIC_ITEMS_MAX);
+            return Err(Error::too_large("memories", detail));
+        }
+        for (at, item) in self.items.iter().enumerate() {
+            item.check(self.model.as_ref()).map_err(|error| within(error, at))?;
+        }
+        Ok(())
     }
 }
 

@@ -57,6 +57,45 @@ pub const BLOCK_CHARS_MAX: u32 = 65_536;
 pub const BLOCK_VERSIONS_MAX: u64 = 20;
 /// Longest description of a block or procedure, in bytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 2 * 1024;
+/// Most tasks of a space.
+pub const TASKS_MAX: u32 = 100;
+/// Longest time that a task lives after its last change, in seconds (30 days).
+pub const TASK_TTL_S_MAX: u32 = 30 * 24 * 3_600;
+/// Longest goal of a task, in bytes.
+pub const TASK_GOAL_BYTES_MAX: usize = 4 * 1024;
+/// Most elements of the plan of a task.
+pub const PLAN_ITEMS_MAX: usize = 64;
+/// Longest element of a plan, in bytes.
+pub const PLAN_ITEM_BYTES_MAX: usize = 1024;
+/// Most variables of a task.
+pub const TASK_VARIABLES_MAX: usize = 100;
+/// Most bytes of the names and values of a task's variables.
+pub const TASK_VARIABLES_BYTES_MAX: usize = 64 * 1024;
+/// Most steps that are kept of a task; the oldest go first.
+pub const TASK_STEPS_MAX: u64 = 256;
+/// Most bytes of the steps that are kept of a task; the oldest go first.
+pub const TASK_STEP_BYTES_MAX: u64 = 256 * 1024;
+/// Longest text of one step, in bytes.
+pub const STEP_BYTES_MAX: usize = 16 * 1024;
+/// Most steps, and most changes of the plan, in one call.
+pub const STEPS_PER_WRITE_MAX: usize = 100;
+/// Longest outcome of a task, in bytes.
+pub const TASK_OUTCOME_BYTES_MAX: usize = 4 * 1024;
+/// Most procedures of a space.
+pub const PROCEDURES_MAX: u32 = 100;
+/// Most versions that are kept of a procedure; the oldest go first that are neither active nor were
+/// active before.
+pub const PROCEDURE_VERSIONS_MAX: usize = 20;
+/// Most versions that a procedure remembers to have been active, to go back to.
+pub const PROCEDURE_PREVIOUS_MAX: usize = 10;
+/// Most bytes of the texts of a procedure.
+pub const PROCEDURE_BYTES_MAX: u64 = 64 * 1024;
+/// Most steps of a workflow.
+pub const WORKFLOW_STEPS_MAX: usize = 50;
+/// Most different placeholders of one template.
+pub const TEMPLATE_PLACEHOLDERS_MAX: usize = 100;
+/// Longest text that a template is filled in to, in bytes.
+pub const RENDERED_BYTES_MAX: usize = 256 * 1024;
 /// Most items of one page of a list.
 pub const LIST_ITEMS_MAX: u32 = 1000;
 /// Most outcomes in one feedback call.

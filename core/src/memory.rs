@@ -325,7 +325,8 @@ pub struct Counters {
     pub last_seq: u64,
     /// Memories that exist.
     pub memories: u64,
-    /// Bytes of what exists: content and metadata of memories, text and description of core blocks.
+    /// Bytes of what exists: content and metadata of memories, text and description of core
+    /// blocks and procedures, and what is in tasks.
     /// Earlier versions are not counted.
     pub bytes: u64,
     /// Idempotency rows that exist.

@@ -59,6 +59,24 @@ pub struct ItemOutcome {
     pub overrides: Vec<String>,
     /// Ids of the memories that may contradict it.
     pub possible_conflicts: Vec<String>,
+    /// What the agent should know about how it goes.
+    pub heartbeat: Vec<Heartbeat>,
+}
+
+/// What an agent should know about how it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Heartbeat {
+    /// It has called tools three times or more without a word to the user.
+    SilentSteps3,
+}
+
+impl Heartbeat {
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SilentSteps3 => "silent_steps_3",
+        }
+    }
 }
 
 impl ItemOutcome {
@@ -72,6 +90,7 @@ impl ItemOutcome {
             supersedes: Vec::new(),
             overrides: Vec::new(),
             possible_conflicts: Vec::new(),
+            heartbeat: Vec::new(),
         }
     }
 }

@@ -10,11 +10,11 @@ use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::shared::Shared;
 use crate::work::{Embedding, WorkPool};
-use crate::{admin, blocks, error_pages, facts, feedback, health, memories, recall};
+use crate::{admin, blocks, error_pages, facts, feedback, health, memories, procedures, recall, tasks};
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::serve::ListenerExt;
 use holdfast_core::ErrorCode;
 use holdfast_models::Embedder;
@@ -202,6 +202,15 @@ fn space_routes() -> Routes<Arc<Shared>> {
         .route("/blocks", get(blocks::list))
         .route("/blocks/{id}", get(blocks::get).put(blocks::put).delete(blocks::delete).post(blocks::edit))
         .route("/blocks/{id}/history", get(blocks::history))
+        .route("/tasks", get(tasks::list))
+        .route("/tasks/{id}", get(tasks::get).put(tasks::put).delete(tasks::end))
+        .route("/tasks/{id}/steps", post(tasks::steps))
+        .route("/tasks/{id}/variables", put(tasks::variables))
+        .route("/procedures", get(procedures::list))
+        .route(
+            "/procedures/{id}",
+            get(procedures::get).put(procedures::put).delete(procedures::delete).post(procedures::act),
+        )
 }
 
 fn client_routes(shared: &Arc<Shared>) -> Routes {

@@ -187,6 +187,12 @@ impl FromRequestParts<Arc<Shared>> for InSpace {
 }
 
 impl InSpace {
+    /// As [`InSpace::require`], for a caller that goes on to something else.
+    pub(crate) fn check(&self, needed: Rights) -> Answer<(&Access, &SpaceKey)> {
+        self.access.check(&self.space, needed)?;
+        Ok((&self.access, &self.space))
+    }
+
     /// Access and space, if the caller may do `needed` there.
     pub(crate) fn require(self, needed: Rights) -> Answer<(Access, SpaceKey)> {
         self.access.check(&self.space, needed)?;

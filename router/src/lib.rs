@@ -11,7 +11,7 @@
 //! - `http/`: bodies, strict JSON, problem answers, identities of writes.
 //! - `auth`, `api_key`: from a header to an access.
 //! - `nodes/`: who leads what, and calls that find the leader, retry, and end honestly.
-//! - `memories/`, `recall/`, `feedback`, `facts/`, `blocks/` (`tiers`: what those beside memories share),
+//! - `memories/`, `recall/`, `feedback`, `facts/`, `blocks/`, `tasks/`, `procedures/` (`tiers`: what those beside memories share),
 //!   `admin/`, `health`, `error_pages`: one file per call.
 //! - `work`: analysis and embedding on bounded threads.
 
@@ -31,9 +31,11 @@ mod http;
 mod memories;
 mod metrics;
 mod nodes;
+mod procedures;
 mod recall;
 mod registries;
 mod shared;
+mod tasks;
 mod tiers;
 mod tokens;
 mod work;

@@ -12,13 +12,15 @@ use holdfast_core::command::{
 use holdfast_core::facts::registry::Registry;
 use holdfast_core::facts::statement::{Claim, statement};
 use holdfast_core::keys::text_hash;
-use holdfast_core::limits::{BLOCK_BYTES_MAX, BLOCK_CHARS_MAX, FACT_GROUP_MAX};
+use holdfast_core::limits::{BLOCK_BYTES_MAX, BLOCK_CHARS_MAX, FACT_GROUP_MAX, TASK_STEPS_MAX};
 use holdfast_core::memory::{Fact, ModelTag};
 use holdfast_core::outcome::Outcome;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{BTreeState, Overlay};
 use holdfast_core::text::normalize;
 use holdfast_core::tiers::block::{BlockChange, BlockWrite};
+use holdfast_core::tiers::procedure::{Body, ProcedureChange, ProcedureWrite};
+use holdfast_core::tiers::task::{Step, StepKind, TaskChange, TaskWrite};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 
@@ -48,6 +50,8 @@ fn kind(command: &Command) -> &'static str {
             Write::Retract { .. } => "retract",
             Write::Resolve { .. } => "resolve",
             Write::Block(_) => "block",
+            Write::Task(_) => "task",
+            Write::Procedure(_) => "procedure",
         },
         Command::Sweep { .. } => "sweep",
         Command::HashPoint => "hash_point",
@@ -59,7 +63,7 @@ fn kind(command: &Command) -> &'static str {
         },
     }
 }
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 15] = [
     "add",
     "block",
     "create_key",
@@ -68,10 +72,12 @@ const KINDS: [&str; 13] = [
     "feedback",
     "hash_point",
     "init_cluster",
+    "procedure",
     "resolve",
     "retract",
     "revoke_key",
     "sweep",
+    "task",
     "update",
 ];
 
@@ -187,6 +193,27 @@ fn whole_block() -> Write {
     block(BlockChange::Put { value, description: None, limit_chars: Some(BLOCK_CHARS_MAX), read_only: None })
 }
 
+fn task(change: TaskChange) -> Write {
+    Write::Task(Box::new(TaskWrite { id: "trip".into(), if_version: None, change }))
+}
+
+fn new_task() -> Write {
+    task(TaskChange::Put { goal: None, session: None, agent: None, plan: None, ttl_s: None })
+}
+
+fn step() -> Write {
+    let (tool, content) = (Some("search".into()), "three flights on Monday".into());
+    let step = Step { kind: StepKind::Tool, tool, content, success: Some(true) };
+    task(TaskChange::Steps { steps: vec![step], plan: Vec::new() })
+}
+
+fn procedure() -> Write {
+    let body = Body::Template { text: "Dear {{name}}".into() };
+    let (description, placeholders) = (String::new(), vec!["name".into()]);
+    let change = ProcedureChange::Put { body, description, placeholders };
+    Write::Procedure(Box::new(ProcedureWrite { name: "greet".into(), if_version: None, change }))
+}
+
 fn replace_in_block() -> Write {
     block(BlockChange::Replace { old: "aaab".into(), new: "aaac".into() })
 }
@@ -213,6 +240,9 @@ fn cases() -> Vec<Case> {
     let moves =
         after((0..FACT_GROUP_MAX / 2).map(|number| add(vec![stated(number)], (1 << 70) + number as u128)));
     let blocks = after([space(whole_block(), 1 << 69)]);
+    // Full: each step takes the place of another.
+    let steps = (0..TASK_STEPS_MAX).map(|number| space(step(), (1 << 74) + u128::from(number)));
+    let tasks = after(std::iter::once(space(new_task(), 1 << 73)).chain(steps));
     let moved = |number: usize| stated(number).index.id;
     let (now, later) = (data::NOW_US + 1_000_000, data::NOW_US + 2 * HOUR_US);
     vec![
@@ -237,6 +267,8 @@ fn cases() -> Vec<Case> {
             space(Write::Resolve { keep: moved(0), retire: vec![moved(64), moved(65)] }, 1 << 67),
         ),
         case("block_replace", &blocks, now, space(replace_in_block(), 1 << 68)),
+        case("task_step", &tasks, now, space(step(), 1 << 71)),
+        case("procedure_put", &tasks, now, space(procedure(), 1 << 72)),
         case("feedback_10", &memories, now, space(Write::Feedback { items: feedback.collect() }, 1 << 66)),
         case("hash_point", &memories, now, Command::HashPoint),
         case("sweep_idle", &memories, now, sweep()),

@@ -1,6 +1,6 @@
 //! Answers a repeated write as the first one was answered.
 
-use super::{ApplyError, Context, Step, add};
+use super::{ApplyError, Context, Step, add, tasks};
 use crate::codec::Stored;
 use crate::command::{Idempotency, SpaceCommand, Write};
 use crate::keys::due::{Due, DueKind};
@@ -43,11 +43,7 @@ pub(super) fn replay<S: State>(
         let reason = reason(item);
         let outcome =
             ItemOutcome { version: item.version, status: item.status, reason, ..ItemOutcome::new(id) };
-        items.push(if is_memory(&command.write, at) {
-            add::with_links(context, &command.space, outcome)?
-        } else {
-            outcome
-        });
+        items.push(as_of_now(context, command, at, outcome)?);
     }
     Ok(Some(Outcome::Items { items, log_index: row.log_index, replayed: true }))
 }
@@ -61,12 +57,27 @@ fn requested_ids(write: &Write) -> Vec<String> {
         Write::Resolve { keep, retire } => std::iter::once(keep).chain(retire).cloned().collect(),
         Write::Feedback { items } => items.iter().map(|item| item.id.clone()).collect(),
         Write::Block(write) => vec![write.label.clone()],
+        Write::Task(write) => vec![write.id.clone()],
+        Write::Procedure(write) => vec![write.name.clone()],
     }
 }
 
-/// Whether the item at this place of a write is a memory, which has links to others.
-fn is_memory(write: &Write, _at: usize) -> bool {
-    !matches!(write, Write::Block(_))
+/// The answer for the item at this place of a write, with what the row does not keep: how it is now.
+fn as_of_now<S: State>(
+    context: &Context<'_, S>,
+    command: &SpaceCommand,
+    at: usize,
+    outcome: ItemOutcome,
+) -> Step<ItemOutcome> {
+    match &command.write {
+        Write::Block(_) | Write::Procedure(_) => Ok(outcome),
+        // Behind a task that ended comes the memory of it.
+        Write::Task(write) if at == 0 => {
+            let heartbeat = tasks::heartbeat_now(context, &command.space, &write.id)?;
+            Ok(ItemOutcome { heartbeat, ..outcome })
+        }
+        _ => add::with_links(context, &command.space, outcome),
+    }
 }
 
 fn existing_id<S: State>(context: &Context<'_, S>, space: &SpaceKey, seq: u64) -> Step<String> {

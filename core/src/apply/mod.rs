@@ -14,8 +14,10 @@ mod feedback;
 mod idempotency;
 mod links;
 mod meta;
+mod procedures;
 mod rows;
 mod sweep;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod tiers;
@@ -178,6 +180,8 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
         Write::Retract { id, ordinal } => links::retract(context, space, id, *ordinal)?,
         Write::Resolve { keep, retire } => links::resolve(context, space, keep, retire)?,
         Write::Block(write) => blocks::apply(context, space, write)?,
+        Write::Task(write) => tasks::apply(context, space, write)?,
+        Write::Procedure(write) => procedures::apply(context, space, write)?,
     };
     let (items, kept) = answers.into_iter().unzip();
     if let Some(identity) = &command.idempotency {

@@ -1,6 +1,6 @@
-//! Works off what is due by log time: expired memories, old idempotency rows and tombstones.
+//! Works off what is due by log time: expired memories and tasks, old idempotency rows and tombstones.
 
-use super::{ApplyError, Context, Step, delete, idempotency};
+use super::{ApplyError, Context, Step, delete, idempotency, tasks};
 use crate::codec::Stored;
 use crate::keys::due::{Due, DueKind};
 use crate::keys::{self, Family};
@@ -28,6 +28,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<
             DueKind::Expiry => expire_memory(context, &due)?,
             DueKind::Idempotency => idempotency::expire(context, &due.space)?,
             DueKind::Tombstone => expire_tombstones(context, &due.space)?,
+            DueKind::Task => tasks::expire(context, &due)?,
         }
         done += 1;
     }

@@ -19,6 +19,8 @@ pub enum DueKind {
     Idempotency = 2,
     /// The oldest tombstone of the space may go; no id.
     Tombstone = 3,
+    /// A task reaches its `expires_us`; the id is the task's.
+    Task = 7,
 }
 
 /// One row, read back.
@@ -30,7 +32,7 @@ pub struct Due {
     pub space: SpaceKey,
     /// What.
     pub kind: DueKind,
-    /// Which memory; empty for the kinds that have one row per space.
+    /// Which memory or task; empty for the kinds that have one row per space.
     pub id: String,
 }
 
@@ -66,6 +68,7 @@ impl Due {
             1 => DueKind::Expiry,
             2 => DueKind::Idempotency,
             3 => DueKind::Tombstone,
+            7 => DueKind::Task,
             _ => return None,
         };
         let id = std::str::from_utf8(id).ok()?.to_owned();

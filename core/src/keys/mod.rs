@@ -19,7 +19,9 @@ pub mod idempotency;
 pub mod index_row;
 pub mod memory;
 pub mod meta;
+pub mod procedure;
 pub mod space_row;
+pub mod task;
 pub mod text_hash;
 pub mod tombstone;
 
@@ -63,11 +65,11 @@ pub enum Family {
     Session = 0x30,
     /// Reserved: turns of sessions.
     Turn = 0x31,
-    /// Reserved: tasks of working memory.
+    /// [`task`]
     Task = 0x32,
     /// [`block`]
     Block = 0x33,
-    /// Reserved: procedures and their versions.
+    /// [`procedure`]
     Procedure = 0x34,
     /// [`tombstone`]
     Tombstone = 0x40,

@@ -5,6 +5,9 @@
 //! stored by position: append only.
 
 pub mod block;
+pub mod procedure;
+pub mod task;
+pub mod template;
 
 use crate::codec::stored;
 use crate::{Error, ErrorCode};

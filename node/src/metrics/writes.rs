@@ -5,6 +5,7 @@ use crate::raft::ProposeError;
 use holdfast_core::command::{SpaceCommand, Verdict, Write};
 use holdfast_core::memory::Kind;
 use holdfast_core::outcome::{ItemStatus, Outcome};
+use holdfast_core::tiers::task::TaskChange;
 use prometheus::{Histogram, IntCounter, IntCounterVec};
 use std::time::Duration;
 
@@ -123,8 +124,16 @@ impl WriteMetrics {
                 let deleted = items.iter().filter(|item| item.status == ItemStatus::Deleted);
                 self.deleted.inc_by(deleted.count() as u64);
             }
+            // Behind a task that ended comes the memory of it, if it became one.
+            Write::Task(write) => {
+                if let TaskChange::End { episode: Some(add) } = &write.change {
+                    for (memory, item) in add.items.iter().zip(items.iter().skip(1)) {
+                        self.memory(memory.index.kind, item.status);
+                    }
+                }
+            }
             // They change what stored memories say of each other, or something else, and write none.
-            Write::Retract { .. } | Write::Resolve { .. } | Write::Block(_) => {}
+            Write::Retract { .. } | Write::Resolve { .. } | Write::Block(_) | Write::Procedure(_) => {}
             Write::Feedback { items: given } => {
                 let recorded =
                     given.iter().zip(items).filter(|(_, item)| item.status == ItemStatus::Recorded);

@@ -5,10 +5,14 @@ use super::reads::scan;
 use super::{NodeService, refusals};
 use crate::shard::ShardState;
 use holdfast_core::access::Rights;
-use holdfast_core::keys::block;
-use holdfast_core::limits::{self, BLOCK_VERSIONS_MAX, BLOCKS_MAX};
+use holdfast_core::codec::Stored;
+use holdfast_core::keys::{block, procedure, task};
+use holdfast_core::limits::{
+    self, BLOCK_VERSIONS_MAX, BLOCKS_MAX, PROCEDURE_VERSIONS_MAX, PROCEDURES_MAX, TASK_STEPS_MAX, TASKS_MAX,
+};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::Reader;
+use holdfast_core::tiers::procedure::ProcedureRow;
 use holdfast_proto::{Refused, v1};
 use std::sync::Arc;
 
@@ -31,6 +35,8 @@ impl NodeService {
             let rows = Rows { state: &state, space: &space };
             let entries = match request.tier() {
                 v1::Tier::Block => rows.blocks(&request.id, request.parts)?,
+                v1::Tier::Task => rows.tasks(&request.id, request.parts)?,
+                v1::Tier::Procedure => rows.procedures(&request.id, request.parts)?,
             };
             Ok(v1::ReadTierResponse { entries, seen })
         })
@@ -51,6 +57,36 @@ impl Rows<'_> {
         let key = block::key(self.space, label);
         let most = usize::try_from(BLOCK_VERSIONS_MAX).unwrap_or(usize::MAX);
         self.whole(label, &key, versions.then(|| block::versions_of(self.space, label)), most)
+    }
+
+    fn tasks(&self, id: &str, steps: bool) -> Result<Vec<v1::TierEntry>, Refused> {
+        if id.is_empty() {
+            return self.named(&task::prefix(self.space), TASKS_MAX as usize);
+        }
+        let most = usize::try_from(TASK_STEPS_MAX).unwrap_or(usize::MAX);
+        self.whole(id, &task::key(self.space, id), steps.then(|| task::steps_of(self.space, id)), most)
+    }
+
+    fn procedures(&self, name: &str, versions: bool) -> Result<Vec<v1::TierEntry>, Refused> {
+        if !name.is_empty() {
+            let parts = versions.then(|| procedure::versions_of(self.space, name));
+            return self.whole(name, &procedure::key(self.space, name), parts, PROCEDURE_VERSIONS_MAX);
+        }
+        let all = self.named(&procedure::prefix(self.space), PROCEDURES_MAX as usize)?;
+        if !versions {
+            return Ok(all);
+        }
+        let mut entries = Vec::with_capacity(2 * all.len());
+        for entry in all {
+            let row = ProcedureRow::decode(&entry.row).map_err(|error| refusals::corrupted(&error))?;
+            let name = entry.id.clone();
+            entries.push(entry);
+            if let Some(active) = row.active {
+                let part = self.one(&name, &procedure::version(self.space, &name, active))?;
+                entries.extend(part.map(|part| v1::TierEntry { part: Some(active), ..part }));
+            }
+        }
+        Ok(entries)
     }
 
     /// One thing, with its parts if their prefix is given. It is read first: of parts that come or go

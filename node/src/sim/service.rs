@@ -85,7 +85,11 @@ impl SimService {
             Write::Feedback { items } => {
                 items.iter().map(|what| item(&what.id, 0, ItemStatus::Recorded)).collect()
             }
-            Write::Retract { .. } | Write::Resolve { .. } | Write::Block(_) => Vec::new(),
+            Write::Retract { .. }
+            | Write::Resolve { .. }
+            | Write::Block(_)
+            | Write::Task(_)
+            | Write::Procedure(_) => Vec::new(),
         };
         let outcome = Outcome::Items { items, log_index: index, replayed: false };
         let outcome = outcome.encode().map_err(|error| refusals::internal(&error))?;

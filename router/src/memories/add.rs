@@ -15,7 +15,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
-use holdfast_core::command::{Command, SpaceCommand, Write};
+use holdfast_core::command::{Add, Command, SpaceCommand, Write};
 use holdfast_core::outcome::ItemOutcome;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::token::Seen;
@@ -63,6 +63,15 @@ pub(crate) async fn store(
     let mut call = Call { shared, access, space, identity, seen: None };
     let results = call.add(body).await?;
     Ok((results, call.seen))
+}
+
+/// The memories of a body in the form of a command, for a write that stores them with something else.
+pub(crate) async fn derived(shared: &Shared, body: Bytes, deadline: Deadline) -> Answer<Add> {
+    let now_us = now_us();
+    let mut batch = shared.work.run(deadline, move || Batch::read(&body, now_us)).await??;
+    batch.embed(shared.embedding.as_ref(), deadline).await?;
+    let all = 0..batch.items.len();
+    batch.add(&all).ok_or_else(|| Problem::new(ErrorCode::Internal, "nothing is left of a memory"))
 }
 
 struct Call<'a> {

@@ -10,5 +10,7 @@ mod common;
 mod facts;
 mod failover;
 mod memories;
+mod procedures;
 mod reads;
 mod recall;
+mod tasks;

@@ -18,7 +18,9 @@ mod blocks;
 mod facts;
 mod facts_random;
 mod lifecycle;
+mod procedures;
 mod random;
+mod tasks;
 
 /// A replica in memory: applies commands one by one, as a batch of one each.
 struct Replica {

@@ -1,8 +1,10 @@
 //! Reads of the tiers beside memories, in the plainest way that is right.
 
-use holdfast_core::keys::block;
+use holdfast_core::codec::Stored;
+use holdfast_core::keys::{block, procedure, task};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{BTreeState, Reader};
+use holdfast_core::tiers::procedure::ProcedureRow;
 use holdfast_proto::v1;
 
 pub fn read(state: &BTreeState, space: &SpaceKey, request: &v1::ReadTierRequest) -> Vec<v1::TierEntry> {
@@ -12,6 +14,27 @@ pub fn read(state: &BTreeState, space: &SpaceKey, request: &v1::ReadTierRequest)
         (v1::Tier::Block, _) => {
             let versions = request.parts.then(|| block::versions_of(space, id));
             whole(state, id, &block::key(space, id), versions)
+        }
+        (v1::Tier::Task, "") => named(state, &task::prefix(space)),
+        (v1::Tier::Task, _) => {
+            let steps = request.parts.then(|| task::steps_of(space, id));
+            whole(state, id, &task::key(space, id), steps)
+        }
+        (v1::Tier::Procedure, "") => {
+            let all = named(state, &procedure::prefix(space)).into_iter();
+            all.flat_map(|entry| {
+                let row = ProcedureRow::decode(&entry.row).unwrap();
+                let active = row.active.filter(|_| request.parts).map(|active| {
+                    let part = one(state, &entry.id, &procedure::version(space, &entry.id, active)).unwrap();
+                    v1::TierEntry { part: Some(active), ..part }
+                });
+                std::iter::once(entry).chain(active)
+            })
+            .collect()
+        }
+        (v1::Tier::Procedure, _) => {
+            let versions = request.parts.then(|| procedure::versions_of(space, id));
+            whole(state, id, &procedure::key(space, id), versions)
         }
     }
 }
