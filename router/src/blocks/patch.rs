@@ -70,7 +70,9 @@ fn patched(value: &str, patch: &str) -> Result<String> {
         refused(format!("this is not a unified diff: {error}; give hunks that begin with @@ -1,3 +1,4 @@"))
     })?;
     if parsed.hunks().is_empty() {
-        return Err(refused("the patch has no hunk; give hunks that begin with @@ -1,3 +1,4 @@".into()));
+        return Err(refused(
+            "this is not a unified diff: it has no hunk; give hunks that begin with @@ -1,3 +1,4 @@".into(),
+        ));
     }
     if let Ok(text) = diffy::apply(value, &parsed) {
         return Ok(text);
