@@ -15,6 +15,7 @@ mod fake;
 pub mod import;
 pub mod load;
 pub mod locomo;
+pub mod target;
 
 /// Arguments of `holdfast bench`.
 #[derive(Debug, Args)]

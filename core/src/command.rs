@@ -152,7 +152,8 @@ pub struct NewMemory {
     /// Ids of the memories it was made from.
     pub derived_from: Vec<String>,
     /// The columns, id included. Apply sets `created_us`, `count`, `access_count`, `strength_milli`,
-    /// what follows from the statements (`valid_from_us`, `valid_to_us`, `retracted_us`, `older`)
+    /// what follows from the statements (`valid_from_us`, `valid_to_us`, `retracted_us`, `older`,
+    /// `topics`)
     /// and the vector's model, and `event_us` and `last_access_us` where `event_given` is false.
     pub index: IndexRow,
     /// Whether `index.event_us` was given by the caller.

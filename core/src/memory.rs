@@ -291,6 +291,32 @@ pub struct IndexRow {
     pub terms_len: u32,
     /// The embedding, where there is one.
     pub vector: Option<Vector>,
+    /// What its statements are about, each once, in their order: by it questions find facts. Set by
+    /// apply.
+    pub topics: Vec<Topic>,
+}
+
+/// What a statement is about, in normal form.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topic {
+    /// As [`Statement::subject`].
+    pub subject: String,
+    /// As [`Statement::predicate`].
+    pub predicate: String,
+}
+
+impl Topic {
+    /// The topics of some statements.
+    pub fn of(statements: &[Statement]) -> Vec<Self> {
+        let mut topics: Vec<Self> = Vec::new();
+        for Statement { subject, predicate, .. } in statements {
+            let topic = Self { subject: subject.clone(), predicate: predicate.clone() };
+            if !topics.contains(&topic) {
+                topics.push(topic);
+            }
+        }
+        topics
+    }
 }
 
 /// Lowest strength, in thousandths.

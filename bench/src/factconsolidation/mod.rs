@@ -11,4 +11,4 @@ mod dataset;
 mod run;
 
 pub use dataset::{Case, Dataset};
-pub use run::{FactConsolidationArgs, Report, run};
+pub use run::{FactConsolidationArgs, Measured, Report, run};

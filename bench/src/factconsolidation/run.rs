@@ -2,18 +2,16 @@
 
 use super::dataset::{Case, Dataset};
 use crate::client::{Client, ClientOptions, NewMemory, RecallRequest};
-use crate::dev_server::DevServer;
 use crate::import::{BATCH_MAX, Item, import};
-use anyhow::{Context, Result, ensure};
+use crate::target::{self, TargetArgs};
+use anyhow::{Result, ensure};
 use clap::Args;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Memories asked for.
 const TOP_K: u32 = 5;
-/// How long a server that this command starts may take until it serves.
-const START_MAX: Duration = Duration::from_secs(180);
 
 /// Arguments of `holdfast bench factconsolidation`.
 #[derive(Debug, Args)]
@@ -24,25 +22,31 @@ pub struct FactConsolidationArgs {
     /// Write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// A running server; without it one is started and stopped again
-    #[arg(long, env = "HOLDFAST_URL", requires = "key")]
-    url: Option<String>,
-    /// API key of the running server
-    #[arg(long, env = "HOLDFAST_API_KEY", hide_env_values = true)]
-    key: Option<String>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Most facts of a case; longer cases are left out
-    #[arg(long, default_value_t = 5_000)]
+    #[arg(long, default_value_t = 20_000)]
     facts: usize,
     /// Prefix of the users, one per case; fresh on a server that is kept
     #[arg(long, default_value = "facts")]
     user: String,
 }
 
-/// What was measured: fractions of the questions.
+/// What was measured: of all cases together, and of each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
+    /// Of all cases.
+    #[serde(flatten)]
+    pub all: Measured,
+    /// By the name of the case.
+    pub cases: BTreeMap<String, Measured>,
+}
+
+/// Fractions of the questions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Measured {
     /// Questions whose fact has an older version.
-    pub questions: usize,
+    pub questions: u32,
     /// Facts that were stored.
     pub facts: usize,
     /// The current fact comes first.
@@ -51,49 +55,62 @@ pub struct Report {
     pub stale_in_top_5: f64,
 }
 
+/// What is counted on the way.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    questions: u32,
+    facts: usize,
+    first: u32,
+    stale: u32,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.questions += other.questions;
+        self.facts += other.facts;
+        self.first += other.first;
+        self.stale += other.stale;
+    }
+
+    fn measured(self) -> Measured {
+        let share = |n: u32| f64::from(n) / f64::from(self.questions.max(1));
+        Measured {
+            questions: self.questions,
+            facts: self.facts,
+            current_first: share(self.first),
+            stale_in_top_5: share(self.stale),
+        }
+    }
+}
+
 /// Runs the benchmark.
 ///
 /// # Errors
 /// If the file cannot be read, or the server cannot be started or refuses something.
 pub async fn run(args: &FactConsolidationArgs) -> Result<()> {
-    let text = std::fs::read_to_string(&args.data)
-        .with_context(|| format!("cannot read {}", args.data.display()))?;
-    let data = Dataset::parse(&text)?;
-    let report = match (&args.url, &args.key) {
-        (Some(url), Some(key)) => measure(args, &data, url, key).await?,
-        _ => {
-            let server = DevServer::start(START_MAX).await?;
-            let report = measure(args, &data, &server.url, &server.key).await;
-            if report.is_err() {
-                eprintln!("{}", server.log());
-            }
-            server.stop().await;
-            report?
-        }
-    };
-    println!(
-        "FactConsolidation, {} questions about facts that changed, {} facts\n\
-         current fact first: {:.1} %\nstale fact in the first five: {:.1} %",
-        report.questions,
-        report.facts,
-        100.0 * report.current_first,
-        100.0 * report.stale_in_top_5
-    );
-    if let Some(path) = &args.json {
-        let json = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    let data = Dataset::parse(&target::read(&args.data)?)?;
+    let report = args.target.measure(async |url, key| measure(args, &data, url, key).await).await?;
+    for (name, measured) in report.cases.iter().chain([(&"all".to_owned(), &report.all)]) {
+        println!(
+            "{name}: {} questions about facts that changed, {} facts; current fact first: {:.1} %; \
+             stale fact in the first five: {:.1} %",
+            measured.questions,
+            measured.facts,
+            100.0 * measured.current_first,
+            100.0 * measured.stale_in_top_5
+        );
     }
-    Ok(())
+    target::write_json(args.json.as_deref(), &report)
 }
 
 async fn measure(args: &FactConsolidationArgs, data: &Dataset, url: &str, key: &str) -> Result<Report> {
     let client = Client::new(&ClientOptions::new(url, key))?;
-    let (mut report, mut first, mut stale) = (Report::default(), 0u32, 0u32);
+    let (mut report, mut all) = (Report::default(), Counts::default());
     for case in data.cases.iter().filter(|case| case.facts.len() <= args.facts) {
         let user = format!("{}-{}", args.user, case.name);
         eprintln!("storing {} ({} facts)", case.name, case.facts.len());
         let token = store(&client, &user, case).await?;
-        report.facts += case.facts.len();
+        let mut counts = Counts { facts: case.facts.len(), ..Counts::default() };
         for question in &case.questions {
             let request = RecallRequest {
                 query: question.text.clone(),
@@ -104,16 +121,15 @@ async fn measure(args: &FactConsolidationArgs, data: &Dataset, url: &str, key: &
             };
             let answer = client.recall(&user, &request).await?;
             let found: Vec<&str> = answer.results.iter().map(|hit| hit.memory.content.as_str()).collect();
-            report.questions += 1;
-            first += u32::from(found.first() == Some(&case.facts[question.current].as_str()));
-            stale += u32::from(found.iter().any(|text| question.stale.contains(*text)));
+            counts.questions += 1;
+            counts.first += u32::from(found.first() == Some(&case.facts[question.current].as_str()));
+            counts.stale += u32::from(found.iter().any(|text| question.stale.contains(*text)));
         }
+        report.cases.insert(case.name.clone(), counts.measured());
+        all.add(counts);
     }
-    ensure!(report.questions > 0, "no case has at most {} facts and a question about a change", args.facts);
-    // Their number is far below 2^32.
-    let questions = f64::from(u32::try_from(report.questions).unwrap_or(u32::MAX));
-    (report.current_first, report.stale_in_top_5) =
-        (f64::from(first) / questions, f64::from(stale) / questions);
+    ensure!(all.questions > 0, "no case has at most {} facts and a question about a change", args.facts);
+    report.all = all.measured();
     Ok(report)
 }
 
@@ -155,8 +171,7 @@ mod tests {
         let args = FactConsolidationArgs {
             data,
             json: Some(folder.path().join("out.json")),
-            url: Some(server.url.clone()),
-            key: Some("k".to_owned()),
+            target: TargetArgs { url: Some(server.url.clone()), key: Some("k".to_owned()) },
             facts: 10,
             user: "t".to_owned(),
         };
@@ -166,6 +181,7 @@ mod tests {
         let report: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&report["questions"], &report["facts"]), (&serde_json::json!(1), &serde_json::json!(2)));
         assert_eq!(report["stale_in_top_5"], 1.0);
+        assert_eq!(report["cases"]["factconsolidation_sh_6k"]["stale_in_top_5"], 1.0);
         assert!(report["current_first"].is_number());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -13,14 +13,11 @@ use tokio::task::JoinSet;
 use super::metric::{Answered, CUTOFFS, Measure, TUNED_ON, groups};
 use super::{Conversation, Counts, Dataset, Report};
 use crate::client::{Client, ClientOptions, RecallRequest};
-use crate::dev_server::DevServer;
 use crate::import::{BATCH_MAX, Item, import};
+use crate::target::{self, TargetArgs};
 
 /// Memories asked for: the largest cut-off.
 const TOP_K: u32 = CUTOFFS[CUTOFFS.len() - 1] as u32;
-
-/// How long a server that this command starts may take until it serves.
-const START_MAX: Duration = Duration::from_secs(180);
 
 /// Arguments of `holdfast bench locomo`.
 #[derive(Debug, Args)]
@@ -31,12 +28,8 @@ pub struct LocomoArgs {
     /// Write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// A running server; without it one is started and stopped again
-    #[arg(long, env = "HOLDFAST_URL", requires = "key")]
-    url: Option<String>,
-    /// API key of the running server
-    #[arg(long, env = "HOLDFAST_API_KEY", hide_env_values = true)]
-    key: Option<String>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Scoring profile of every recall
     #[arg(long, default_value = "relevance")]
     profile: String,
@@ -54,29 +47,10 @@ pub struct LocomoArgs {
 /// If the file cannot be read, the server cannot be started or refuses something, or a memory is
 /// rejected: then the result would be of another set than the published one.
 pub async fn run(args: &LocomoArgs) -> Result<()> {
-    let text = std::fs::read_to_string(&args.data)
-        .with_context(|| format!("cannot read {}", args.data.display()))?;
-    let data = Dataset::parse(&text)?;
-    let (report, server) = match (&args.url, &args.key) {
-        (Some(url), Some(key)) => (measure(args, data, url, key).await?, None),
-        _ => {
-            let server = DevServer::start(START_MAX).await?;
-            let report = measure(args, data, &server.url, &server.key).await;
-            if report.is_err() {
-                eprintln!("{}", server.log());
-            }
-            (report?, Some(server))
-        }
-    };
-    if let Some(server) = server {
-        server.stop().await;
-    }
+    let data = Dataset::parse(&target::read(&args.data)?)?;
+    let report = args.target.measure(async |url, key| measure(args, data, url, key).await).await?;
     print!("{}", render(&report));
-    if let Some(path) = &args.json {
-        let json = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    target::write_json(args.json.as_deref(), &report)
 }
 
 async fn measure(args: &LocomoArgs, data: Dataset, url: &str, key: &str) -> Result<Report> {
@@ -312,8 +286,7 @@ mod tests {
         let args = LocomoArgs {
             data,
             json: Some(folder.path().join("out.json")),
-            url: Some(server.url.clone()),
-            key: Some("k".to_owned()),
+            target: TargetArgs { url: Some(server.url.clone()), key: Some("k".to_owned()) },
             profile: "relevance".to_owned(),
             clients: 2,
             user: "t".to_owned(),

@@ -7,6 +7,7 @@ use crate::keys;
 use crate::keys::due::{Due, DueKind};
 use crate::memory::{
     IdempotencyId, IdempotencyItem, IndexRow, MemoryRow, ModelTag, STRENGTH_NEW, SpaceRow, TombstoneRow,
+    Topic,
 };
 use crate::outcome::{ItemOutcome, ItemStatus};
 use crate::space::SpaceKey;
@@ -153,6 +154,7 @@ fn create<S: State>(
         created_us: context.now_us,
         event_us,
         last_access_us: event_us,
+        topics: Topic::of(&item.statements),
         ..item.index.clone()
     };
     place_vector(&mut row, model);

@@ -5,7 +5,7 @@ use crate::command::Update;
 use crate::event::Event;
 use crate::keys;
 use crate::limits::HISTORY_VERSIONS_MAX;
-use crate::memory::{HistoryRow, IdempotencyId, IndexRow, MemoryRow, Status};
+use crate::memory::{HistoryRow, IdempotencyId, IndexRow, MemoryRow, Status, Topic};
 use crate::outcome::ItemStatus;
 use crate::space::SpaceKey;
 use crate::state::State;
@@ -48,6 +48,7 @@ pub(super) fn apply<S: State>(
         created_us: old_row.created_us,
         last_access_us: old_row.last_access_us,
         older: old_row.older,
+        topics: Topic::of(&memory.statements),
         event_us: if item.event_given { item.index.event_us } else { old_row.event_us },
         ..item.index.clone()
     };

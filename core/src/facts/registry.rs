@@ -6,9 +6,10 @@
 
 use super::normal;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Version of the tables and rules; it goes with every statement they make.
-pub const RULES_VERSION: u16 = 1;
+pub const RULES_VERSION: u16 = 2;
 
 /// How many objects one subject can have at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,6 +174,14 @@ const TABLE: &[Entry] = &[
     ]),
 ];
 
+/// The table by every name in it.
+static BY_NAME: LazyLock<BTreeMap<&str, (&str, Arity)>> = LazyLock::new(|| {
+    let of = |(name, arity, aliases): &'static Entry| {
+        aliases.iter().chain([name]).map(|alias| (*alias, (*name, *arity)))
+    };
+    TABLE.iter().flat_map(of).collect()
+});
+
 /// What attitudes are filed under.
 const ATTITUDE: &str = "attitude to";
 
@@ -258,8 +267,7 @@ impl Registry {
             if let Some((name, arity)) = by_name.get(plain) {
                 return Some((name.clone(), *arity));
             }
-            let entry = TABLE.iter().find(|(name, _, aliases)| *name == plain || aliases.contains(&plain));
-            if let Some((name, arity, _)) = entry {
+            if let Some((name, arity)) = BY_NAME.get(plain) {
                 return Some(((*name).to_owned(), *arity));
             }
         }

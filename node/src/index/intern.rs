@@ -32,6 +32,11 @@ impl Interner {
         self.numbers.get(name).copied()
     }
 
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// The string of a number; none for [`NONE`].
     pub(super) fn name(&self, number: u32) -> Option<&str> {
         self.names.get(number as usize).map(|name| &**name)

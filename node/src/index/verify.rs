@@ -163,6 +163,10 @@ fn compare(image: &Image, seq: u64, row: &IndexRow, report: &mut Report) {
         ("agent", view.text(TextColumn::Agent) == row.agent.as_deref()),
         ("sentiment", view.text(TextColumn::Sentiment) == row.sentiment.as_deref()),
         ("entities", view.entities().eq(row.entities.iter())),
+        (
+            "topics",
+            image.topics_of(at).eq(row.topics.iter().map(|t| (t.subject.as_str(), t.predicate.as_str()))),
+        ),
         ("metadata", *columns.metadata[at] == *row.metadata),
         ("terms", image.postings.same(number, &row.terms)),
         ("terms_len", columns.terms_len[at] == row.terms_len),

@@ -1,21 +1,19 @@
 //! `POST …/facts`: facts without a text of their own. Each is a memory that says it in its words.
 
 use crate::auth::InSpace;
+use crate::http::Body;
 use crate::http::json::{self, Bounded};
 use crate::http::problem::Answer;
 use crate::http::write::WriteHead;
-use crate::http::{Body, answer};
 use crate::memories::ItemResult;
-use crate::memories::add::store;
+use crate::memories::add::{added, store};
 use crate::shared::Shared;
-use crate::tokens;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::access::Rights;
 use holdfast_core::limits::PARTIAL_ITEMS_MAX;
 use holdfast_core::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -30,12 +28,6 @@ struct FactsBody {
 /// Fields of an item that are the memory's, not the fact's.
 const OF_MEMORY: [&str; 7] = ["id", "content", "event_time", "session", "source", "metadata", "importance"];
 
-#[derive(Serialize)]
-struct Added {
-    results: Vec<ItemResult>,
-    token: String,
-}
-
 pub(crate) async fn add(
     State(shared): State<Arc<Shared>>,
     caller: InSpace,
@@ -46,8 +38,35 @@ pub(crate) async fn add(
     let identity = head.identity(&body)?;
     let memories = memories(&body)?;
     let stored = store(&shared, &access, &space, &identity, memories.into()).await;
-    let (results, seen) = stored.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
-    answer(StatusCode::CREATED, &Added { results, token: tokens::text(&access.tenant, seen)? })
+    let named = stored.map(|(results, seen)| (results.into_iter().map(of_fact).collect(), seen));
+    let named = named.map_err(|mut problem| {
+        problem.error = error_of_fact(problem.error);
+        problem
+    });
+    added(&access, &identity, named)
+}
+
+/// An error in the words of this call: its items are facts, whose fields stand at the top.
+fn error_of_fact(mut error: Error) -> Error {
+    error.field = error.field.map(|field| words_of_fact(&field));
+    error.detail = words_of_fact(&error.detail);
+    error
+}
+
+fn of_fact(mut item: ItemResult) -> ItemResult {
+    item.field = item.field.map(|field| words_of_fact(&field));
+    item.reason = item.reason.map(|reason| words_of_fact(&reason));
+    item
+}
+
+/// `memories[3].fact.subject` is `facts[3].subject` here.
+fn words_of_fact(text: &str) -> String {
+    if text == "memories" {
+        return "facts".to_owned();
+    }
+    let text = text.replace("memories[", "facts[").replace("].fact.", "].");
+    let bare = text.strip_prefix("fact.").map(str::to_owned);
+    bare.unwrap_or_else(|| text.strip_suffix("].fact").map(|item| format!("{item}]")).unwrap_or(text))
 }
 
 /// The body of the same request for memories.
@@ -89,6 +108,20 @@ fn words(fact: &Map<String, Value>) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn errors_name_the_fact() {
+        for (field, named) in [
+            ("memories[3].fact.subject", "facts[3].subject"),
+            ("memories[0].fact", "facts[0]"),
+            ("memories[0].id", "facts[0].id"),
+            ("fact.object", "object"),
+            ("memories", "facts"),
+            ("Idempotency-Key", "Idempotency-Key"),
+        ] {
+            assert_eq!(words_of_fact(field), named);
+        }
+    }
 
     #[test]
     fn a_fact_becomes_a_memory_that_says_it() {

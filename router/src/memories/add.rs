@@ -43,6 +43,15 @@ pub(crate) async fn add(
     let (access, space) = caller.require(Rights::WRITE)?;
     let identity = head.identity(&body)?;
     let stored = store(&shared, &access, &space, &identity, body).await;
+    added(&access, &identity, stored)
+}
+
+/// The answer to a write of new memories.
+pub(crate) fn added(
+    access: &Access,
+    identity: &WriteIdentity,
+    stored: Answer<AddedItems>,
+) -> Answer<Response> {
     let (results, seen) = stored.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
     let added = Added { results, token: tokens::text(&access.tenant, seen)? };
     let mut response = answer(StatusCode::CREATED, &added)?;
@@ -52,6 +61,9 @@ pub(crate) async fn add(
     Ok(response)
 }
 
+/// What became of each memory of a write, and what the writer has seen.
+pub(crate) type AddedItems = (Vec<ItemResult>, Option<Seen>);
+
 /// Stores the memories of a body. Answers what became of each, and what the writer has seen.
 pub(crate) async fn store(
     shared: &Shared,
@@ -59,7 +71,7 @@ pub(crate) async fn store(
     space: &SpaceKey,
     identity: &WriteIdentity,
     body: Bytes,
-) -> Answer<(Vec<ItemResult>, Option<Seen>)> {
+) -> Answer<AddedItems> {
     let mut call = Call { shared, access, space, identity, seen: None };
     let results = call.add(body).await?;
     Ok((results, call.seen))

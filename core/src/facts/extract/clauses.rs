@@ -35,6 +35,10 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
         let mark = token.low.clone();
         let spaced = text[token.end..].chars().next().is_none_or(char::is_whitespace);
         let ends = match mark.as_str() {
+            // "Jeopardy! was" goes on behind the mark.
+            "!" | "?" if current.last().is_some_and(|last| last.capital) && goes_on(&text[token.end..]) => {
+                false
+            }
             "。" | "！" | "!" | "？" | "?" | "；" | ";" | "…" | "~" | "～" => true,
             "." => spaced && !is_abbreviation(current.last()),
             _ => false,
@@ -57,6 +61,12 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     sentences
 }
 
+/// Whether a sentence goes on with its verb.
+fn goes_on(rest: &str) -> bool {
+    let next = rest.strip_prefix(' ').and_then(|rest| rest.split(' ').next());
+    next.is_some_and(|next| ["is", "are", "was", "were", "has", "had"].contains(&next))
+}
+
 /// "Washington, D.C." and "Dr. Smith" go on behind the point.
 fn is_abbreviation(token: Option<&Token>) -> bool {
     token.is_some_and(|token| {
@@ -67,8 +77,64 @@ fn is_abbreviation(token: Option<&Token>) -> bool {
     })
 }
 
+/// Takes the quotes from around names: what begins with a capital, and is not said by someone.
+fn unquote_names(tokens: &mut Vec<Token>) {
+    const NAME_TOKENS_MAX: usize = 10;
+    let quote = |token: &Token| matches!(token.low.as_str(), "\"" | "“" | "”");
+    let places: Vec<usize> = (0..tokens.len()).filter(|at| quote(&tokens[*at])).collect();
+    if places.is_empty() || !places.len().is_multiple_of(2) {
+        return;
+    }
+    let named = places.chunks(2).all(|pair| {
+        let said = pair[0].checked_sub(1).and_then(|at| tokens.get(at));
+        let said = said.is_some_and(is_mark);
+        let inside = &tokens[pair[0] + 1..pair[1]];
+        let capital = inside
+            .first()
+            .is_some_and(|first| first.capital && !["i", "my", "we"].contains(&first.low.as_str()));
+        !said && capital && inside.len() <= NAME_TOKENS_MAX
+    });
+    if named {
+        tokens.retain(|token| !quote(token));
+    }
+}
+
+/// Marks the words that are parts of names by their capitals, where the sentence has small letters.
+/// The first word of a sentence has a capital anyway: it is one if the next is a small word with a
+/// capital, or if it asks for nothing because a verb follows the name.
+fn mark_names(tokens: &mut [Token]) {
+    const SELF: [&str; 3] = ["i", "ok", "okay"];
+    #[rustfmt::skip]
+    const SMALL: [&str; 24] = [
+        "is", "are", "was", "were", "am", "a", "an", "the", "of", "in", "on", "at", "to", "and", "it", "you", "we",
+        "they", "my", "your", "me", "us", "do", "not",
+    ];
+    const VERBS: [&str; 6] = ["is", "are", "was", "were", "has", "had"];
+    let letters = |token: &&Token| token.low.chars().any(char::is_alphabetic);
+    let cased = tokens.iter().filter(letters).any(|token| !token.capital && !token.low.contains('\''));
+    let Some(first) = tokens.iter().position(|token| token.low.chars().any(char::is_alphanumeric)) else {
+        return;
+    };
+    if !cased {
+        return;
+    }
+    for token in &mut tokens[first + 1..] {
+        token.titled = token.capital && !SELF.contains(&token.low.as_str());
+    }
+    let verb =
+        tokens.iter().skip(first + 1).any(|token| !token.titled && VERBS.contains(&token.low.as_str()));
+    let next = tokens.get(first + 1).filter(|next| next.titled);
+    let small = next.is_some_and(|next| SMALL.contains(&next.low.as_str()));
+    let name =
+        ["will", "may", "hope", "mark", "who", "what", "where", "when", "why", "how", "which", "whose"];
+    let asks = name.contains(&tokens[first].low.as_str());
+    tokens[first].titled = tokens[first].capital && (small || next.is_some() && asks && verb);
+}
+
 impl Sentence {
-    fn new(tokens: Vec<Token>, question: bool) -> Self {
+    fn new(mut tokens: Vec<Token>, question: bool) -> Self {
+        unquote_names(&mut tokens);
+        mark_names(&mut tokens);
         let no_longer = ["anymore", "any more", "any longer"];
         let text = joined(&tokens);
         let says_no_longer = no_longer.iter().any(|cue| text.ends_with(cue));
@@ -81,7 +147,9 @@ impl Sentence {
             "who", "what", "when", "where", "why", "how", "which", "whose", "do", "does", "did", "is", "are",
             "am", "was", "were", "can", "could", "will", "would", "should", "have", "has", "may",
         ];
-        let first = self.tokens.first().map_or("", |token| token.low.as_str());
+        // A name may begin with any word: "Will Smith is", "This Is Us was".
+        let asks = self.tokens.first().filter(|token| !token.titled);
+        let first = asks.map_or("", |token| token.low.as_str());
         let last = self.tokens.last().map_or("", |token| token.low.as_str());
         let quotes =
             self.tokens.iter().any(|token| matches!(token.low.as_str(), "\"" | "“" | "”" | "「" | "」"));

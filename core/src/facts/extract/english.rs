@@ -3,15 +3,17 @@
 use super::rules::{Act, Need, Row};
 
 use Act::{Change, Eaten, Inverse, State, Wish};
-use Need::{Any, Date, Diet, Food, Name, NoDate, Number, Occupation, Passive, Place, Thing, Value, Verb};
+use Need::{
+    Any, Date, Diet, Food, Name, NoDate, Number, Occupation, Passive, Place, Relative, Thing, Value, Verb,
+};
 
 /// In the order in which they are tried: the particular before the general.
 #[rustfmt::skip]
 pub(super) const RULES: &[Row] = &[
     // Places.
-    ("{s} [am|is|are|'m|'s|'re] <adv> (live|lives|living|reside|resides|residing) in [the city of] {o}", "lives in", "", Place, State, 0.9),
-    ("{s} (am|is|are|'m|'s|'re) <adv> based in [the city of] {o}", "lives in", "", Place, State, 0.9),
-    ("{s} [am|is|are|'m|'s|'re] <adv> (moved|relocated) [back] [from {x}] to [the city of] {o}", "lives in", "", Place, Change, 0.9),
+    ("{s} [am|is|are|'m|'s|'re] <adv> (live|lives|living|reside|resides|residing) in <kind> {o}", "lives in", "", Place, State, 0.9),
+    ("{s} (am|is|are|'m|'s|'re) <adv> based in <kind> {o}", "lives in", "", Place, State, 0.9),
+    ("{s} [am|is|are|'m|'s|'re] <adv> (moved|relocated) [back] [from {x}] to <kind> {o}", "lives in", "", Place, Change, 0.9),
     ("{s} <adv> settled in {o}", "lives in", "", Place, Change, 0.9),
     ("{s} (am|is|are|'m|'s|'re|come|comes) [originally] from {o}", "born in", "", NoDate, State, 0.9),
     // Work and school.
@@ -52,7 +54,9 @@ pub(super) const RULES: &[Row] = &[
     ("{s} (am|is|are|'m|'s|'re) <adv> [now] {o} years old", "age", "", Number, State, 0.9),
     ("{s} (turned|just turned) {o}", "age", "", Number, Change, 0.9),
     ("{s} (was|were) born on {o}", "birthday", "", Date, State, 0.9),
-    ("{s} (was|were) born in [the city of] {o}", "born in", "", NoDate, State, 0.9),
+    ("{s} (was|were) born in <kind> {o}", "born in", "", NoDate, State, 0.9),
+    // "The language of" names the one that is meant.
+    ("{s} <adv> {p} the {k} of {o}", "* ~", "", Verb, State, 0.6),
     ("{s} <adv> (speak|speaks) {o}", "speaks", "", Any, State, 0.9),
     // People.
     ("{s} (am|is|are|'m|'s|'re|was|got) <adv> married to {o}", "married to", "", Name, State, 0.9),
@@ -70,10 +74,17 @@ pub(super) const RULES: &[Row] = &[
     ("my {p} (is|are) [now|currently] {o}", "", "", Value, State, 0.7),
     ("{s} 's {p} (is|are) [now|currently] (called|named) {o}", "", "", Any, State, 0.6),
     ("{s} 's {p} (is|are) [now|currently] {o}", "", "", Value, State, 0.6),
-    ("the {p} of {s} (is|are|was|were) [now|currently] {o}", "", "", Value, State, 0.6),
+    ("the {p} of {s} (is|are|was|were) <adv> (located|based|situated|found) (in|at|on) <kind> {o}", "", "", Any, State, 0.6),
+    ("the {p} of {s} (is|are|was|were) [now|currently] <kind> {o}", "", "", Value, State, 0.6),
+    ("{s} 's {p} (is|are|was|were) <adv> (located|based|situated|found) (in|at|on) <kind> {o}", "", "", Any, State, 0.6),
+    // Relative clauses, with their pronoun or without.
+    ("the {p} (in which|at which|for which|that|which|who|whom|where) {s} {v} (is|are|was|were) [now|currently] <kind> {o}", "* ^", "", Relative, State, 0.6),
+    ("the {p} (that|which|who) {v} {s} (is|are|was|were) [now|currently] <kind> {o}", "* that ^", "", Relative, State, 0.6),
+    ("the {p} {s} {v} (is|are|was|were) [now|currently] <kind> {o}", "* ^", "", Relative, State, 0.6),
     ("{s} (is|are|was|were|became) [now|currently] the [new|current] {p} of {o}", "", "", Any, Inverse, 0.6),
     ("{s} (is|are|was|were) [now|currently] (a|an) {p} of {o}", "* of", "", Any, State, 0.6),
     // Passive voice and verbs of the third person, after a name.
+    ("{s} (is|are|was|were) <adv> {p} the {k} of {o}", "* ~", "", Passive, State, 0.6),
     ("{s} (is|are|was|were) <adv> {p} [the] {o}", "", "", Passive, State, 0.6),
-    ("{s} {p} [the] {o}", "", "", Verb, State, 0.6),
+    ("{s} <adv> {p} [the] {o}", "", "", Verb, State, 0.6),
 ];

@@ -144,30 +144,6 @@ const THINGS: &[&str] = &[
     "女朋友", "双胞胎", "宠物", "金毛", "柯基", "小狗", "小猫",
 ];
 
-/// Participles of passive sentences that tell of a lasting relation. Of things that happened there
-/// may be many, none of which takes the place of another.
-#[rustfmt::skip]
-const PARTICIPLES: &[&str] = &[
-    "founded", "established", "created", "written", "directed", "produced", "designed", "built", "invented",
-    "developed", "published", "located", "situated", "headquartered", "based", "owned", "led", "run", "managed",
-    "governed", "headed", "chaired", "employed", "educated", "trained", "born", "raised", "buried", "married",
-    "engaged", "named", "affiliated", "associated", "related", "composed", "performed", "spoken", "taught", "held",
-    "made", "registered", "assigned", "scheduled", "called", "coached", "sponsored", "operated", "maintained",
-    "represented",
-];
-
-/// Verbs that tell of a lasting relation, in the third person, and some of the past with their
-/// preposition.
-#[rustfmt::skip]
-const RELATIONS: &[&str] = &[
-    "leads", "runs", "manages", "teaches", "represents", "heads", "chairs", "coaches", "governs", "hosts",
-    "sponsors", "borders", "produces", "favours", "favors", "requires", "costs", "weighs", "measures", "uses",
-    "supports", "plays for", "plays", "belongs to", "reports to", "depends on", "starts at", "ends at", "opens at",
-    "closes at", "works in", "worked in", "worked as", "died in", "died at", "died of", "graduated from",
-    "studied at", "served in", "served as", "played for", "stands for", "speaks", "owns", "drives", "follows",
-    "practices", "practises", "ranks",
-];
-
 /// Nouns of persons and things: what they *are* is said of them, and is not their name.
 #[rustfmt::skip]
 const NOT_ATTRIBUTES: &[&str] = &[
@@ -205,7 +181,7 @@ pub(super) const KIN: &[&str] = &[
 /// Characters that do not stand in a Chinese name or noun that is a subject.
 const NOT_IN_SUBJECT: &str = "今昨刚就也都很想要会在不没是有说觉去到和把被给让对又再从已吃喝住爱讨";
 
-fn is_any(list: &[&str], text: &str) -> bool {
+pub(super) fn is_any(list: &[&str], text: &str) -> bool {
     list.contains(&text)
 }
 
@@ -235,25 +211,29 @@ pub(super) fn adverb_at(tokens: &[Token]) -> Option<usize> {
 
 /// How many tokens at the front only lead in.
 pub(super) fn leading_at(tokens: &[Token]) -> Option<usize> {
-    phrase_at(LEADING, tokens)
+    phrase_at(LEADING, tokens).filter(|_| !tokens.first().is_some_and(|first| first.titled))
 }
 
 /// How many tokens at the end only close.
 pub(super) fn trailing_at(tokens: &[Token]) -> Option<usize> {
     const PHRASE_TOKENS_MAX: usize = 5;
     let n = tokens.len();
-    (1..=n.min(PHRASE_TOKENS_MAX)).rev().find(|k| is_any(TRAILING, &joined(&tokens[n - k..])))
+    let closes = |k: &usize| {
+        let end = &tokens[n - k..];
+        !end.iter().any(|token| token.titled) && is_any(TRAILING, &joined(end))
+    };
+    (1..=n.min(PHRASE_TOKENS_MAX)).rev().find(closes)
 }
 
 /// Whether a clause says that something is so, and not that it might be, was or will be.
 pub(super) fn is_stated(tokens: &[Token]) -> bool {
     let text = joined(tokens);
-    !tokens.iter().any(|token| is_any(NOT_STATED, &token.low))
+    !tokens.iter().any(|token| !token.titled && is_any(NOT_STATED, &token.low))
         && !NOT_STATED_CJK.iter().any(|word| text.contains(word))
 }
 
 pub(super) fn has_unresolved(tokens: &[Token]) -> bool {
-    tokens.iter().any(|token| is_any(UNRESOLVED, &token.low))
+    tokens.iter().any(|token| !token.titled && is_any(UNRESOLVED, &token.low))
 }
 
 pub(super) fn is_empty_object(tokens: &[Token]) -> bool {
@@ -318,16 +298,6 @@ pub(super) fn is_thing(object: &[Token]) -> bool {
     let text = joined(object);
     object.iter().any(|token| is_any(THINGS, &token.low))
         || THINGS.iter().any(|word| !word.is_ascii() && text.contains(word))
-}
-
-/// Whether a word is the participle of a passive sentence that tells of a relation.
-pub(super) fn is_participle(word: &str) -> bool {
-    is_any(PARTICIPLES, word)
-}
-
-/// Whether a verb, with its preposition, tells of a relation.
-pub(super) fn is_relation(verb: &[Token]) -> bool {
-    is_any(RELATIONS, &joined(verb))
 }
 
 /// Whether a noun stands for a person or a thing, of which more is said than its name.

@@ -2,11 +2,14 @@
 //!
 //! A pattern is matched against a whole clause. It consists of words (CJK characters by
 //! themselves), `(a|b c)` for one of several, `[a|b]` for one of several or nothing, `<adv>` for any
-//! number of adverbs, and slots: `{s}` the subject, `{o}` the object, `{p}` the predicate, `{x}` what
-//! does not matter. A slot takes as few tokens as possible, at least one.
+//! number of adverbs, `<kind>` for "the city of" and the like or nothing, and slots: `{s}` the subject,
+//! `{o}` the object, `{p}` the predicate, `{v}` a verb and `{k}` a noun such as "city" that belong to
+//! it, `{x}` what does not matter. A slot takes as few tokens as possible, at least one. A word that
+//! is part of a name, by its capital, is no word of a pattern.
 
 use super::lexicon;
 use super::tokens::{Token, tokens};
+use super::verbs;
 use std::ops::Range;
 
 /// Most tokens that one slot takes.
@@ -19,6 +22,7 @@ enum Part {
     Word(String),
     Slot(Slot),
     Adverbs,
+    Kind,
     /// One of several; nothing, if `optional`.
     OneOf {
         choices: Vec<Vec<Part>>,
@@ -32,6 +36,8 @@ pub(super) enum Slot {
     Subject,
     Object,
     Predicate,
+    Verb,
+    Kind,
     Ignored,
 }
 
@@ -60,6 +66,8 @@ pub(super) struct Bound {
     pub(super) subject: Option<Range<usize>>,
     pub(super) object: Option<Range<usize>>,
     pub(super) predicate: Option<Range<usize>>,
+    pub(super) verb: Option<Range<usize>>,
+    pub(super) kind: Option<Range<usize>>,
 }
 
 impl Pattern {
@@ -86,7 +94,7 @@ impl Pattern {
         clause: &[Token],
         slot_fits: &dyn Fn(Slot, &[Token]) -> bool,
     ) -> Option<Bound> {
-        let stands = |word: &String| clause.iter().any(|token| token.low == *word);
+        let stands = |word: &String| clause.iter().any(|token| token.low == *word && !token.titled);
         if !self.required.iter().all(|any| any.iter().any(stands)) {
             return None;
         }
@@ -141,9 +149,12 @@ impl Reader<'_> {
                         ('{', "s") => Part::Slot(Slot::Subject),
                         ('{', "o") => Part::Slot(Slot::Object),
                         ('{', "p") => Part::Slot(Slot::Predicate),
+                        ('{', "v") => Part::Slot(Slot::Verb),
+                        ('{', "k") => Part::Slot(Slot::Kind),
                         ('{', "x") => Part::Slot(Slot::Ignored),
                         ('<', "adv") => Part::Adverbs,
-                        _ => return Err("slots are {s}, {o}, {p}, {x} and <adv>"),
+                        ('<', "kind") => Part::Kind,
+                        _ => return Err("slots are {s}, {o}, {p}, {v}, {k}, {x}, <adv> and <kind>"),
                     }]
                 }
                 ')' | ']' if depth > 0 => return Ok(choices),
@@ -188,7 +199,7 @@ impl<'a> Matcher<'a> {
         };
         match part {
             Part::Word(word) => {
-                let fits = self.clause.get(at).is_some_and(|token| token.low == *word);
+                let fits = self.clause.get(at).is_some_and(|token| token.low == *word && !token.titled);
                 if fits { self.from(at + 1, rest, bound) } else { None }
             }
             Part::Adverbs => {
@@ -200,6 +211,14 @@ impl<'a> Matcher<'a> {
                     end += lexicon::adverb_at(self.clause.get(end..).unwrap_or_default())?;
                 }
             }
+            Part::Kind => match self.clause.get(at..at + 3) {
+                Some([the, kind, of])
+                    if the.low == "the" && of.low == "of" && verbs::is_kind(std::slice::from_ref(kind)) =>
+                {
+                    self.from(at + 3, rest, bound).or_else(|| self.from(at, rest, bound))
+                }
+                _ => self.from(at, rest, bound),
+            },
             Part::OneOf { choices, optional } => {
                 for choice in choices {
                     let mut queue = rest.to_vec();
@@ -221,6 +240,8 @@ impl<'a> Matcher<'a> {
                         Slot::Subject => bound.subject = Some(at..end),
                         Slot::Object => bound.object = Some(at..end),
                         Slot::Predicate => bound.predicate = Some(at..end),
+                        Slot::Verb => bound.verb = Some(at..end),
+                        Slot::Kind => bound.kind = Some(at..end),
                         Slot::Ignored => {}
                     }
                     if let Some(found) = self.from(end, rest, &bound) {

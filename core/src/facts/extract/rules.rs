@@ -23,10 +23,13 @@ pub(super) enum Need {
     NoDate,
     /// Something to eat or drink, of several perhaps.
     Food,
-    /// A passive participle with its preposition stands in the predicate slot.
+    /// A passive participle or an adjective, with its preposition, stands in the predicate slot; the
+    /// subject may be a plain noun.
     Passive,
     /// A verb that tells of a lasting relation stands in the predicate slot, after a proper name.
     Verb,
+    /// A relative clause about a proper name, and what it may have as its value.
+    Relative,
 }
 
 /// What a rule's sentence does.
@@ -45,8 +48,8 @@ pub(super) enum Act {
 }
 
 /// One row of a table of rules: pattern, predicate, object, need, act, importance. An empty
-/// predicate is the predicate slot, a `*` in it stands for the slot; an empty object is the object
-/// slot.
+/// predicate is the predicate slot; a `*` in it stands for that slot, `^` for the verb, `~` for the
+/// kind; an empty object is the object slot.
 pub(super) type Row = (&'static str, &'static str, &'static str, Need, Act, f32);
 
 /// A rule that was read.

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::memory::Cardinality;
+use crate::memory::{Cardinality, Mode};
 
 /// 2026-03-10 12:00 UTC.
 const NOON: i64 = 1_773_144_000_000_000;
@@ -158,6 +158,53 @@ fn ordinary_relations_of_things() {
     sheet.is_one("公司的总部位于杭州", "公司", "headquarters", "", "杭州");
     let founded = extracted("Acme was founded by Dana Wu").statements.remove(0);
     assert_eq!(founded.cardinality, Cardinality::Unknown);
+}
+
+#[test]
+fn names_are_names_whatever_words_they_have() {
+    let mut sheet = Sheet::default();
+    sheet.is_one("Will Haber was born in the town of Ulm", "will haber", "born in", "", "ulm");
+    sheet.is_one("This Is Ours was directed by Jo Maier.", "this is ours", "directed by", "", "jo maier");
+    sheet.is_one("\"What Remains\" was written by Li Na", "what remains", "written by", "", "li na");
+    sheet.is_one("Hooray! was created by Pat Quill", "hooray", "created by", "", "pat quill");
+    sheet.is_one("2040: A Memoir was written by Ana Paz", "2040: a memoir", "written by", "", "ana paz");
+    sheet.is_one("Law & Oats is owned by Bran Ltd", "law & oats", "owner", "", "bran ltd");
+    sheet.is_one("chess was invented in India", "chess", "invented in", "", "india");
+    // Without small letters the capitals say nothing.
+    sheet.is_one("I LIVE IN BERLIN", "user", "lives in", "", "berlin");
+    sheet.is_one("I DON'T EAT MEAT", "user", "eats", "meat", "no");
+}
+
+#[test]
+fn the_kind_of_a_name_belongs_to_the_relation() {
+    let mut sheet = Sheet::default();
+    sheet.is_one("Ana Paz plays the position of goalkeeper", "ana paz", "plays position", "", "goalkeeper");
+    sheet.is_one("Acme is located in the country of Chad", "acme", "located in country", "", "chad");
+    sheet.is_one("Acme is located in the city of Bol", "acme", "located in city", "", "bol");
+    sheet.is_one("The seat of Acme is located in the city of Bol", "acme", "seat", "", "bol");
+    sheet.is_one("I was born in the city of Bonn", "user", "born in", "", "bonn");
+    sheet.is_one("Ana Paz plays tennis", "ana paz", "plays", "tennis", "yes");
+}
+
+#[test]
+fn relative_clauses_name_their_relation() {
+    let mut sheet = Sheet::default();
+    sheet.is_one(
+        "The school where Ana Paz was trained is Hill House",
+        "ana paz",
+        "school was trained",
+        "",
+        "hill house",
+    );
+    sheet.is_one("The kind of bread that Acme produces is rye", "acme", "kind of bread produces", "", "rye");
+    sheet.is_one("The firm that produced the Zonda is Acme", "zonda", "firm that produced", "", "acme");
+    sheet.is_one("The team Ana Paz plays for is Ulm United", "ana paz", "team plays for", "", "ulm united");
+    for text in
+        ["The book that I told you about is here", "The man she saw was tall", "The day Anna left was cold"]
+    {
+        let found = stated(text);
+        sheet.check(text, found.is_empty(), &found);
+    }
 }
 
 #[test]

@@ -9,8 +9,12 @@ pub(super) struct Token {
     pub(super) low: String,
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Whether it begins with an upper-case letter.
+    /// Whether it has an upper-case letter.
     pub(super) capital: bool,
+    /// Whether it is a part of a name by that: in a sentence with small letters, behind its first
+    /// word. Such a word does not do in the sentence what it does elsewhere: "This Is Us was written
+    /// in New York".
+    pub(super) titled: bool,
 }
 
 /// Endings that English writes onto the word before them.
@@ -44,14 +48,16 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
                 chars.next();
             }
         }
-        push(&mut tokens, text, start, end, c.is_uppercase());
+        push(&mut tokens, text, start, end);
     }
     tokens
 }
 
-fn push(tokens: &mut Vec<Token>, text: &str, start: usize, end: usize, capital: bool) {
+fn push(tokens: &mut Vec<Token>, text: &str, start: usize, end: usize) {
+    let capital = text[start..end].contains(char::is_uppercase);
     let low = text[start..end].to_lowercase().replace(['\u{2019}', '\u{2018}'], "'");
-    let token = |low: &str, start, end| Token { low: low.to_owned(), start, end, capital };
+    let token =
+        |low: &str, start, end, capital| Token { low: low.to_owned(), start, end, capital, titled: false };
     let cut = CLITICS.iter().find_map(|clitic| low.strip_suffix(clitic)).or_else(|| low.strip_suffix("n't"));
     // Lower case may be longer than the text it was made of; then the word stays whole.
     match cut.filter(|stem| {
@@ -69,10 +75,11 @@ fn push(tokens: &mut Vec<Token>, text: &str, start: usize, end: usize, capital: 
                 },
                 start,
                 middle,
+                capital,
             ));
-            tokens.push(token(&low[stem.len()..], middle, end));
+            tokens.push(token(&low[stem.len()..], middle, end, false));
         }
-        None => tokens.push(token(&low, start, end)),
+        None => tokens.push(token(&low, start, end, capital)),
     }
 }
 

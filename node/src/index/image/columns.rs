@@ -1,5 +1,5 @@
 use super::super::vectors::Place;
-use super::Names;
+use super::{Names, TopicNumbers};
 use holdfast_core::memory::{IndexRow, Kind, Status};
 use holdfast_core::score::flag;
 use xxhash_rust::xxh3::xxh3_64;
@@ -41,6 +41,7 @@ pub(in super::super) struct Columns {
     pub(in super::super) metadata: Vec<Box<str>>,
     pub(in super::super) terms_len: Vec<u32>,
     pub(in super::super) place: Vec<Place>,
+    pub(in super::super) topics: Vec<Box<[TopicNumbers]>>,
     /// Bytes of ids, entities and metadata.
     heap_bytes: usize,
 }
@@ -53,7 +54,7 @@ macro_rules! each_column {
     ($columns:ident, $do:ident) => {
         $do!($columns: seq id id_hash flags kind status pinned importance strength_milli access_count
             created_us event_us last_access_us expires_us valid_from_us valid_to_us retracted_us older role speaker session agent sentiment entities
-            metadata terms_len place)
+            metadata terms_len place topics)
     };
 }
 
@@ -104,6 +105,7 @@ impl Columns {
         self.metadata.push(row.metadata.as_str().into());
         self.terms_len.push(row.terms_len);
         self.place.push(place);
+        self.topics.push(names.topics.clone());
     }
 
     /// Sets what may change in place: the session, the event time, the terms and the vector stay.
@@ -135,6 +137,9 @@ impl Columns {
         if *self.entities[at] != *names.entities {
             self.entities[at] = names.entities.clone();
         }
+        if *self.topics[at] != *names.topics {
+            self.topics[at] = names.topics.clone();
+        }
         if *self.metadata[at] != *row.metadata {
             self.metadata[at] = row.metadata.as_str().into();
         }
@@ -148,6 +153,7 @@ impl Columns {
         self.id[at] = Box::default();
         self.entities[at] = Box::default();
         self.metadata[at] = Box::default();
+        self.topics[at] = Box::default();
     }
 
     /// Memory in use, in bytes.
@@ -160,12 +166,15 @@ impl Columns {
     }
 
     fn heap_at(&self, at: usize) -> usize {
-        self.id[at].len() + self.entities[at].len() * size_of::<u32>() + self.metadata[at].len()
+        self.id[at].len()
+            + self.entities[at].len() * size_of::<u32>()
+            + self.metadata[at].len()
+            + self.topics[at].len() * size_of::<TopicNumbers>()
     }
 }
 
 fn heap_of(row: &IndexRow) -> usize {
-    row.entities.len() * size_of::<u32>() + row.metadata.len()
+    row.entities.len() * size_of::<u32>() + row.metadata.len() + row.topics.len() * size_of::<TopicNumbers>()
 }
 
 fn flags(row: &IndexRow) -> u8 {

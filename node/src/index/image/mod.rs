@@ -7,7 +7,8 @@ use super::intern::Interner;
 use super::postings::Postings;
 use super::vectors::{Place, Vectors};
 pub(super) use columns::Columns;
-use holdfast_core::memory::IndexRow;
+use holdfast_core::facts::normal;
+use holdfast_core::memory::{IndexRow, Topic};
 use holdfast_core::score::{NONE, Neighbours};
 use holdfast_core::text::SpeakerNames;
 use parking_lot::RwLock;
@@ -36,6 +37,9 @@ pub struct Image {
     pub(super) labels: Interner,
     pub(super) speakers: Interner,
     pub(super) sessions: Interner,
+    /// Of facts, in normal form.
+    pub(super) subjects: Interner,
+    pub(super) predicates: Interner,
     /// For each speaker the number of live rows, so that nobody is recognised who said nothing that
     /// is left: an image must not remember what a fresh one would not know.
     speaker_rows: Vec<u32>,
@@ -100,7 +104,7 @@ impl Image {
             + self.columns.bytes()
             + self.postings.bytes()
             + self.vectors.bytes()
-            + [&self.labels, &self.speakers, &self.sessions].iter().map(|names| names.bytes()).sum::<usize>()
+            + [&self.labels, &self.speakers, &self.sessions, &self.subjects, &self.predicates].iter().map(|names| names.bytes()).sum::<usize>()
             // The links are two numbers a row.
             + self.links.prev().len() * 2 * size_of::<u32>()
             + self.speaker_rows.capacity() * size_of::<u32>()
@@ -127,6 +131,13 @@ impl Image {
     /// All memories: their seq and row, in no order.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (u64, u32)> {
         self.row_of_seq.iter().map(|(seq, row)| (*seq, *row))
+    }
+
+    /// What the statements of a row are about: subject and predicate.
+    pub(super) fn topics_of(&self, at: usize) -> impl Iterator<Item = (&str, &str)> {
+        self.columns.topics[at].iter().filter_map(|topic| {
+            Some((self.subjects.name(topic.subject)?, self.predicates.name(topic.predicate)?))
+        })
     }
 
     /// The speakers that a query can name.
@@ -203,7 +214,21 @@ impl Image {
             agent: number(&mut self.labels, row.agent.as_ref()),
             sentiment: number(&mut self.labels, row.sentiment.as_ref()),
             entities: row.entities.iter().map(|entity| self.labels.intern(entity)).collect(),
+            topics: self.topics(row),
         }
+    }
+
+    fn topics(&mut self, row: &IndexRow) -> Box<[TopicNumbers]> {
+        if row.topics.is_empty() {
+            return Box::default();
+        }
+        let speaker = normal::speaker(row.speaker.as_deref());
+        let number = |topic: &Topic| TopicNumbers {
+            subject: self.subjects.intern(&topic.subject),
+            predicate: self.predicates.intern(&topic.predicate),
+            own: topic.subject == speaker,
+        };
+        row.topics.iter().map(number).collect()
     }
 
     fn count_speaker(&mut self, speaker: u32, comes: bool) {
@@ -252,4 +277,14 @@ pub(super) struct Names {
     agent: u32,
     sentiment: u32,
     entities: Box<[u32]>,
+    topics: Box<[TopicNumbers]>,
+}
+
+/// What a statement of a row is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TopicNumbers {
+    pub(super) subject: u32,
+    pub(super) predicate: u32,
+    /// Whether the subject is who says it.
+    pub(super) own: bool,
 }

@@ -1,4 +1,5 @@
 use super::super::image::Image;
+use super::asked::AskedFacts;
 use super::{Query, Scratch};
 use holdfast_core::score::flag;
 use holdfast_core::text::Addressed;
@@ -9,6 +10,7 @@ pub(super) struct Explain<'a> {
     query: &'a Query<'a>,
     scratch: &'a Scratch,
     addressed: Addressed,
+    asked: &'a AskedFacts<'a>,
 }
 
 impl<'a> Explain<'a> {
@@ -17,8 +19,9 @@ impl<'a> Explain<'a> {
         query: &'a Query<'a>,
         scratch: &'a Scratch,
         addressed: Addressed,
+        asked: &'a AskedFacts<'a>,
     ) -> Self {
-        Self { image, query, scratch, addressed }
+        Self { image, query, scratch, addressed, asked }
     }
 
     /// Sentences for one row; none for a query that asks nothing.
@@ -26,7 +29,8 @@ impl<'a> Explain<'a> {
         let words = self.words(row);
         let vector = self.scratch.cosines.get(row as usize).filter(|cosine| cosine.is_finite());
         let vector = vector.map(|cosine| format!("vector: cosine {cosine:.3}"));
-        let around = [self.speaker(row), self.question(row), self.neighbours(row)];
+        let around =
+            [self.speaker(row), self.question(row), self.neighbours(row), self.asked.why(row as usize)];
         [words, vector].into_iter().chain(around).flatten().collect()
     }
 

@@ -7,18 +7,20 @@
 //! had never been written. The **filter** comes last: it chooses among scored rows and changes no
 //! score, so the same memory has the same score under every filter.
 
+mod asked;
 mod explain;
 mod query;
 mod top;
 
 use super::image::{Columns, Image, RowView};
 use super::vectors::Probe;
+use asked::AskedFacts;
 use explain::Explain;
 use holdfast_core::Result;
 use holdfast_core::memory::Status;
 use holdfast_core::score::{
-    Constants, CorpusStats, Relevance, Rows, Scorer, Statics, Stats, Why, flag, keyword_relevance, lift,
-    sample, vector_relevance,
+    Constants, CorpusStats, Relevance, Rows, Scorer, Statics, Stats, Why, boost_sum, flag, keyword_relevance,
+    lift, sample, vector_relevance,
 };
 use holdfast_core::text::Addressed;
 use std::cell::RefCell;
@@ -275,9 +277,10 @@ impl<'a> Pass<'a> {
         if let Some(tau_hours) = self.query.tau_hours {
             scorer = scorer.with_tau_hours(tau_hours);
         }
-        let best = self.best(&scorer);
+        let asked = AskedFacts::new(self.image, self.query);
+        let best = self.best(&scorer, &asked);
         let explain =
-            self.query.explain.then(|| Explain::new(self.image, self.query, self.scratch, addressed));
+            self.query.explain.then(|| Explain::new(self.image, self.query, self.scratch, addressed, &asked));
         let hits = best.into_sorted().map(|candidate| {
             let at = candidate.row as usize;
             let parts = scorer.parts(self.scratch.relevance[at], &self.statics(at));
@@ -286,7 +289,13 @@ impl<'a> Pass<'a> {
                 seq: candidate.seq,
                 id: self.image.columns.id[at].to_string(),
                 score: candidate.score,
-                parts: Why::new(&parts, cosine, self.scratch.bm25[at], query_weight, 0.0),
+                parts: Why::new(
+                    &parts,
+                    cosine,
+                    self.scratch.bm25[at],
+                    query_weight,
+                    boost_sum([asked.boost(at)]),
+                ),
                 why: explain.as_ref().map(|explain| explain.row(candidate.row)).unwrap_or_default(),
             }
         });
@@ -300,7 +309,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The best rows that pass the filter. It is asked only of rows that would get in.
-    fn best(&self, scorer: &Scorer) -> Top {
+    fn best(&self, scorer: &Scorer, asked: &AskedFacts<'_>) -> Top {
         let columns = &self.image.columns;
         let filter = self.query.filter.filter(|filter| !filter.is_all());
         let min_score = self.query.min_score.unwrap_or(f64::NEG_INFINITY);
@@ -311,7 +320,8 @@ impl<'a> Pass<'a> {
                 continue;
             }
             let at = row as usize;
-            let score = scorer.score(&scorer.parts(*relevance, &self.statics(at)), 0.0);
+            let boosts = boost_sum([asked.boost(at)]);
+            let score = scorer.score(&scorer.parts(*relevance, &self.statics(at)), boosts);
             let candidate = Candidate { score, seq: columns.seq[at], row };
             if score < min_score || !top.would_take(&candidate) {
                 continue;

@@ -7,7 +7,7 @@ mod search;
 mod store;
 
 use super::*;
-use holdfast_core::memory::{IndexRow, Kind, Status};
+use holdfast_core::memory::{IndexRow, Kind, Status, Topic};
 use holdfast_core::text::{analyze, is_short_question};
 use holdfast_core::vector::Vector;
 use proptest::prelude::*;
@@ -47,6 +47,19 @@ fn row(id: &str, text: &str) -> IndexRow {
         terms_len: terms.len,
         ..IndexRow::default()
     }
+}
+
+/// Facts about those who are named and others, among them what somebody says of themselves.
+fn topics(label: u32, second: bool) -> Vec<Topic> {
+    let topic =
+        |subject: &str, predicate: &str| Topic { subject: subject.into(), predicate: predicate.into() };
+    let first = match label {
+        1 => topic("ann", "paint in"),
+        2 => topic("小明", "lives in"),
+        _ => return Vec::new(),
+    };
+    let second = second.then(|| topic("user", "attitude to"));
+    std::iter::once(first).chain(second).collect()
 }
 
 fn vectors() -> impl Strategy<Value = Option<Vector>> {
@@ -98,6 +111,7 @@ fn rows() -> impl Strategy<Value = IndexRow> {
             metadata: if label == 1 { String::new() } else { format!("{{\"n\":{label}}}") },
             pinned: label == 2,
             vector,
+            topics: topics(label, access_count == 200),
             ..row("", &text.join(" "))
         }
     })

@@ -1,7 +1,8 @@
 //! The score of every memory, computed from the formulas of the documentation: slowly, in f64, row
 //! by row, with nothing of the image and nothing of the scoring code.
 
-use super::{Asked, Conflicts, HOUR_US, LOG_NOW_US, RelevanceMode, held};
+use super::{Asked as Question, Conflicts, HOUR_US, LOG_NOW_US, RelevanceMode, held};
+use holdfast_core::facts::asked::Asked;
 use holdfast_core::filter::IndexRowView;
 use holdfast_core::memory::{IndexRow, Status};
 use holdfast_core::score::Profile;
@@ -10,18 +11,23 @@ use std::collections::BTreeMap;
 pub(super) type Stored = BTreeMap<u64, IndexRow>;
 
 /// The score of each memory that the query may see, by seq.
-pub(super) fn scores(stored: &Stored, asked: &Asked) -> BTreeMap<u64, f64> {
+pub(super) fn scores(stored: &Stored, asked: &Question) -> BTreeMap<u64, f64> {
     let rows: Vec<(u64, &IndexRow)> = stored
         .iter()
         .map(|(seq, row)| (*seq, row))
         .filter(|(seq, row)| row.expires_us.is_none_or(|at| at > LOG_NOW_US) && sees(*seq, row, asked))
         .collect();
     let relevance = relevance(stored, &rows, asked);
-    rows.iter().zip(relevance).map(|((seq, row), s)| (*seq, composite(row, s, asked.profile))).collect()
+    let facts = Asked::new(asked.text);
+    let scored = rows
+        .iter()
+        .zip(relevance)
+        .map(|((seq, row), s)| (*seq, composite(row, s, asked.profile) + lift(row, asked, &facts)));
+    scored.collect()
 }
 
 /// What is current; what was, where the past is asked about.
-fn sees(seq: u64, row: &IndexRow, asked: &Asked) -> bool {
+fn sees(seq: u64, row: &IndexRow, asked: &Question) -> bool {
     if let Some((valid_us, recorded_us)) = asked.as_of {
         if let (Some(_), Some(held)) = (row.valid_from_us, held().get(&seq)) {
             return *held;
@@ -41,7 +47,22 @@ fn sees(seq: u64, row: &IndexRow, asked: &Asked) -> bool {
     }
 }
 
-pub(super) fn passes(row: &IndexRow, asked: &Asked) -> bool {
+/// `.05 + .05 share` for a fact about a subject that the question names, `.1 share` where it is who
+/// says it.
+fn lift(row: &IndexRow, asked: &Question, facts: &Asked) -> f64 {
+    if asked.relevance != RelevanceMode::Fused || asked.text.trim().is_empty() {
+        return 0.0;
+    }
+    let topics = row.topics.iter().filter(|topic| facts.is_about(&topic.subject));
+    let lifts = topics.map(|topic| {
+        let share = facts.share(&topic.predicate);
+        let own = row.speaker.as_deref().map_or("user".to_owned(), str::to_lowercase) == topic.subject;
+        if own { 0.1 * share } else { 0.05 + 0.05 * share }
+    });
+    lifts.fold(0.0, f64::max)
+}
+
+pub(super) fn passes(row: &IndexRow, asked: &Question) -> bool {
     asked.filter.as_ref().is_none_or(|filter| filter.matches(&IndexRowView::new(row)))
 }
 
@@ -61,7 +82,7 @@ fn composite(row: &IndexRow, s: f64, profile: Profile) -> f64 {
     }
 }
 
-fn relevance(stored: &Stored, rows: &[(u64, &IndexRow)], asked: &Asked) -> Vec<f64> {
+fn relevance(stored: &Stored, rows: &[(u64, &IndexRow)], asked: &Question) -> Vec<f64> {
     let terms = asked.terms();
     if asked.text.trim().is_empty() && asked.vector.is_none() {
         return vec![0.0; rows.len()];
@@ -112,7 +133,7 @@ fn relevance(stored: &Stored, rows: &[(u64, &IndexRow)], asked: &Asked) -> Vec<f
     }
 }
 
-fn cosine(row: &IndexRow, asked: &Asked) -> Option<f64> {
+fn cosine(row: &IndexRow, asked: &Question) -> Option<f64> {
     let query = asked.vector.as_ref()?;
     let vector = row.vector.as_ref().filter(|vector| vector.model == 0)?;
     let norm = query.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
@@ -149,7 +170,7 @@ fn blend(values: &[f64], mean: f64, dev: f64) -> (f64, f64) {
     (blended, variance.sqrt().max(1e-3))
 }
 
-fn speaker(stored: &Stored, row: &IndexRow, asked: &Asked) -> f64 {
+fn speaker(stored: &Stored, row: &IndexRow, asked: &Question) -> f64 {
     let known = |name: &&&str| stored.values().any(|row| row.speaker.as_deref() == Some(**name));
     let named: Vec<&str> =
         super::NAMES.iter().filter(known).copied().filter(|name| asked.text.contains(name)).collect();

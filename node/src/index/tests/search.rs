@@ -157,3 +157,44 @@ fn bytes_follow_what_is_held() {
     (0..600).for_each(|seq| image.remove(seq));
     assert!(image.is_wasteful() && image.len() == 400);
 }
+
+#[test]
+fn a_question_lifts_the_fact_that_it_asks_for() {
+    let fact = |id: &str, text: &str, subject: &str, predicate: &str| {
+        let topic = Topic { subject: subject.into(), predicate: predicate.into() };
+        IndexRow { topics: vec![topic], ..row(id, text) }
+    };
+    for (question, rows, why) in [
+        (
+            "Where does Ann work?",
+            [
+                fact("asked", "Ann works at Acme", "ann", "works at"),
+                fact("other", "Bo works with Ann at the works of Ann", "bo", "works at"),
+                fact("else", "Ann lives near her work", "ann", "lives in"),
+            ],
+            "fact: works at of ann",
+        ),
+        (
+            "小明的职业是什么？",
+            [
+                fact("asked", "小明当医生", "小明", "job"),
+                fact("other", "小红说小明的职业是什么", "小红", "job"),
+                fact("else", "小明住在北京", "小明", "lives in"),
+            ],
+            "fact: job of 小明",
+        ),
+    ] {
+        let image = image(&rows);
+        let terms = holdfast_core::text::analyze_query(question).terms;
+        let profile = holdfast_core::score::Profile::Relevance;
+        let query = Query { text: question, terms: &terms, explain: true, profile, ..Query::default() };
+        let hits = image.search(&query).unwrap().hits;
+        let boost = |id: &str| hits.iter().find(|hit| hit.id == id).unwrap().parts.boost;
+        assert!((boost("asked") - 0.1).abs() < 1e-9 && boost("other") == 0.0, "{hits:?}");
+        assert!(boost("else") > 0.0 && boost("else") < boost("asked"), "{hits:?}");
+        let asked = hits.iter().find(|hit| hit.id == "asked").unwrap();
+        assert!(asked.why.iter().any(|line| line.starts_with(why)), "{:?}", asked.why);
+        let plain = Query { relevance: RelevanceMode::Keyword, ..query };
+        assert!(image.search(&plain).unwrap().hits.iter().all(|hit| hit.parts.boost == 0.0));
+    }
+}
