@@ -9,6 +9,7 @@
 
 use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
+use crate::facts::own::FactRulesRow;
 use crate::limits;
 use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement};
 use crate::space::SpaceKey;
@@ -99,6 +100,29 @@ pub enum Write {
     Task(Box<TaskWrite>),
     /// Changes a procedure.
     Procedure(Box<ProcedureWrite>),
+    /// Makes names other names of one entity. All names are in normal form.
+    MergeEntities {
+        /// The entity.
+        into: String,
+        /// At most [`limits::GRAPH_NAMES_MAX`].
+        names: Vec<String>,
+    },
+    /// Makes other names of an entity entities of their own again.
+    SplitEntities {
+        /// The entity.
+        from: String,
+        /// At most [`limits::GRAPH_NAMES_MAX`].
+        names: Vec<String>,
+    },
+    /// What a leader found when it looked again for what a memory may contradict.
+    Relink {
+        /// The memory.
+        id: String,
+        /// Time of the `due` row that asked for it.
+        due_us: i64,
+        /// At most [`limits::CONFLICTS_MAX`].
+        conflicts: Vec<Hint>,
+    },
 }
 
 /// New memories.
@@ -245,6 +269,13 @@ pub enum MetaCommand {
         /// What the caller may do itself: nobody revokes a key that can do more.
         by: Rights,
     },
+    /// The rules of a tenant from now on, in place of those before.
+    SetFactRules {
+        /// The rules; apply sets their version and time.
+        rules: FactRulesRow,
+        /// Only if this is the version of those before; 0 if there are none.
+        if_version: Option<u64>,
+    },
 }
 
 stored!(Command);
@@ -256,8 +287,10 @@ impl Command {
         match self {
             Self::Space(command) => match command.write {
                 Write::Block(_) | Write::Task(_) | Write::Procedure(_) => 2,
+                Write::MergeEntities { .. } | Write::SplitEntities { .. } | Write::Relink { .. } => 3,
                 _ => 0,
             },
+            Self::Meta(command) if matches!(**command, MetaCommand::SetFactRules { .. }) => 3,
             Self::HashPoint => 1,
             Self::Sweep { .. } | Self::Meta(_) => 0,
         }
@@ -273,7 +306,12 @@ impl Command {
             Self::Space(command) => command.check(),
             Self::Sweep { limit } if (1..=SWEEP_ROWS_MAX).contains(limit) => Ok(()),
             Self::Sweep { .. } => Err(Error::invalid("limit", format!("1 to {SWEEP_ROWS_MAX} rows"))),
-            Self::Meta(_) | Self::HashPoint => Ok(()),
+            Self::Meta(command) => match command.as_ref() {
+                // Patterns that cannot be read must not lie in wait for the routers.
+                MetaCommand::SetFactRules { rules, .. } => rules.compile().map(drop),
+                _ => Ok(()),
+            },
+            Self::HashPoint => Ok(()),
         }
     }
 }
@@ -290,7 +328,9 @@ impl SpaceCommand {
         match &self.write {
             Write::Add(add) => add.check(),
             Write::Update(update) => update.memory.check(update.model.as_ref()),
-            Write::Delete { id, .. } | Write::Retract { id, .. } => limits::check_id("id", id),
+            Write::Delete { id, .. } | Write::Retract { id, .. } | Write::Relink { id, .. } => {
+                limits::check_id("id", id)
+            }
             Write::Resolve { keep, retire } => {
                 limits::check_id("keep", keep)?;
                 if retire.is_empty() || retire.len() > limits::RESOLVE_ITEMS_MAX || retire.contains(keep) {
@@ -299,6 +339,9 @@ impl SpaceCommand {
                     return Err(Error::invalid("retire", detail));
                 }
                 retire.iter().try_for_each(|id| limits::check_id("retire", id))
+            }
+            Write::MergeEntities { into: name, names } | Write::SplitEntities { from: name, names } => {
+                check_entities(name, names)
             }
             Write::Feedback { items } if items.is_empty() || items.len() > limits::FEEDBACK_ITEMS_MAX => {
                 let detail = format!("1 to {} items in one feedback call", limits::FEEDBACK_ITEMS_MAX);
@@ -340,6 +383,23 @@ fn within(error: Error, at: usize) -> Error {
         None => format!("memories[{at}]"),
     };
     error.at(field)
+}
+
+fn check_entities(name: &str, names: &[String]) -> Result<()> {
+    let max = limits::GRAPH_NAMES_MAX;
+    if names.is_empty() || names.len() > max {
+        return Err(Error::invalid("names", format!("names has {} names; give 1 to {max}", names.len())));
+    }
+    let max = limits::FACT_NAME_BYTES_MAX;
+    for name in names.iter().map(String::as_str).chain([name]) {
+        if name.is_empty() || name.len() > max || name.contains('\0') {
+            return Err(Error::invalid(
+                "names",
+                format!("the normal form of a name must have 1 to {max} bytes"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_statement(statement: &Statement) -> Result<()> {

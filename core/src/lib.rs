@@ -22,6 +22,7 @@ pub mod error;
 pub mod event;
 pub mod facts;
 pub mod filter;
+pub mod graph;
 pub mod keys;
 pub mod limits;
 pub mod memory;

@@ -41,6 +41,23 @@ pub const RESOLVE_ITEMS_MAX: usize = 16;
 /// Most facts of one group (subject, predicate and what narrows them) that are kept apart; beyond
 /// it the oldest that no longer holds leaves the group. Its memory stays as it is.
 pub const FACT_GROUP_MAX: usize = 256;
+/// Most other names of one entity.
+pub const ENTITY_ALIASES_MAX: usize = 64;
+/// Most names that one merge or split of entities takes.
+pub const GRAPH_NAMES_MAX: usize = 16;
+/// Longest way that a walk through the graph goes, in relations.
+pub const GRAPH_DEPTH_MAX: u32 = 6;
+/// Most relations that a walk follows from one entity.
+pub const GRAPH_FAN_OUT_MAX: u32 = 256;
+/// Most entities that a walk reaches.
+pub const GRAPH_ENTITIES_MAX: u32 = 1000;
+/// Most rows that one question to the graph reads; what lies beyond is left out, and that is said.
+pub const GRAPH_ROWS_MAX: usize = 20_000;
+/// Most relations that one question to the graph is about.
+pub const GRAPH_RELATIONS_MAX: usize = 32;
+/// How long a memory waits for a second look at its possible conflicts, in microseconds of log time:
+/// beyond it the link is given up.
+pub const RECHECK_KEEP_US: i64 = 60 * 1_000_000;
 /// Longest address of a source, in bytes.
 pub const SOURCE_URI_BYTES_MAX: usize = 2 * 1024;
 /// Most message ids of a source.

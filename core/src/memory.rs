@@ -159,6 +159,9 @@ pub struct FactRow {
     pub ordinal: u8,
     /// As [`Statement::value`].
     pub value: String,
+    /// The entity that the statement relates its subject to ([`crate::graph::object`]); empty if it
+    /// relates it to none.
+    pub object: String,
     /// As [`Statement::cardinality`].
     pub cardinality: Cardinality,
     /// As [`Statement::mode`].

@@ -17,6 +17,7 @@ mod metrics;
 mod node;
 pub mod process;
 pub mod raft;
+mod rechecker;
 mod service;
 pub mod shard;
 #[cfg(test)]

@@ -195,8 +195,7 @@ impl Node {
             &integrity,
         );
         let server = serve(&raft, service.clone(), founding, &config.security, listener, stop.clone());
-        let sweeper =
-            tokio::spawn(sweeper::run(replicas.clone(), clock, metrics.sweeps.clone(), stop.clone()));
+        let sweeper = sweeper::start(&replicas, clock, &metrics.sweeps, &integrity, &stop);
         let written = metrics.snapshots.clone();
         let snapshots =
             tokio::spawn(snapshot::run(Arc::clone(&raft), groups, config.snapshots, written, stop.clone()));

@@ -1,7 +1,9 @@
 //! Proposes sweeps for the groups that this node leads, when something is due.
 
+use crate::integrity::{Integrity, Versions};
 use crate::metrics::SweepMetrics;
 use crate::raft::{Clock, GroupId};
+use crate::rechecker;
 use crate::service::Replica;
 use holdfast_core::codec::Stored;
 use holdfast_core::command::{Command, SWEEP_ROWS_MAX};
@@ -11,6 +13,7 @@ use holdfast_core::state::Reader;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Time between two looks at what is due.
@@ -20,10 +23,23 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Sweeps of one group in one turn; what is left waits for the next.
 const SWEEPS_MAX: usize = 64;
 
-pub(crate) async fn run(
+/// Sweeps until `stop`.
+pub(crate) fn start(
+    replicas: &BTreeMap<GroupId, Replica>,
+    clock: Arc<dyn Clock>,
+    metrics: &SweepMetrics,
+    integrity: &Integrity,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let versions = integrity.versions().clone();
+    tokio::spawn(run(replicas.clone(), clock, metrics.clone(), versions, stop.clone()))
+}
+
+async fn run(
     replicas: BTreeMap<GroupId, Replica>,
     clock: Arc<dyn Clock>,
     metrics: SweepMetrics,
+    versions: Versions,
     stop: CancellationToken,
 ) {
     loop {
@@ -32,7 +48,7 @@ pub(crate) async fn run(
             () = tokio::time::sleep(PERIOD) => {}
         }
         for (id, replica) in &replicas {
-            if let Err(error) = sweep(replica, clock.as_ref(), &metrics).await {
+            if let Err(error) = sweep(replica, clock.as_ref(), &metrics, &versions).await {
                 metrics.failed();
                 tracing::warn!(group = id, %error, "what is due could not be swept; it is tried again");
             }
@@ -44,6 +60,7 @@ async fn sweep(
     replica: &Replica,
     clock: &dyn Clock,
     metrics: &SweepMetrics,
+    versions: &Versions,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     if !replica.group.status().is_leader {
         return Ok(());
@@ -51,6 +68,11 @@ async fn sweep(
     let now_us = i64::try_from(clock.now_us())?;
     if first_due(replica)?.is_none_or(|due_us| due_us > now_us) {
         return Ok(());
+    }
+    if let Err(error) = rechecker::recheck(replica, now_us, versions).await {
+        // It is tried again for a while; what else is due does not wait for it.
+        metrics.failed();
+        tracing::warn!(%error, "a possible conflict could not be looked for again");
     }
     let command = Command::Sweep { limit: SWEEP_ROWS_MAX }.encode()?;
     for _ in 0..SWEEPS_MAX {

@@ -3,6 +3,7 @@
 
 mod convert;
 
+pub use convert::graph::{check_graph, graph_of};
 pub use convert::memory::{View, fact_of_statement, memory_from_rows};
 pub use convert::refusal::{Refused, refusal_of};
 

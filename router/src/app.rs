@@ -3,6 +3,7 @@
 use crate::auth::KeyCache;
 use crate::config::RouterConfig;
 use crate::drain::Drain;
+use crate::fact_rules::FactRulesCache;
 use crate::http::layers;
 use crate::http::problem::Problem;
 use crate::http::slot::BODY_PIECE_BYTES;
@@ -10,7 +11,9 @@ use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::shared::Shared;
 use crate::work::{Embedding, WorkPool};
-use crate::{admin, blocks, error_pages, facts, feedback, health, memories, procedures, recall, tasks};
+use crate::{
+    admin, blocks, error_pages, facts, feedback, graph, health, memories, procedures, recall, tasks,
+};
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
@@ -92,6 +95,7 @@ impl Router {
             nodes,
             drain: Drain::new(config.drain_delay),
             keys: KeyCache::new(),
+            fact_rules: FactRulesCache::new(),
             work,
             embedding,
             metrics,
@@ -198,6 +202,11 @@ fn space_routes() -> Routes<Arc<Shared>> {
         .route("/facts", post(facts::add::add).get(facts::list::list))
         .route("/facts/{id}", post(facts::decide::retract))
         .route("/facts:resolve", post(facts::decide::resolve))
+        .route("/graph/entities/{id}", get(graph::read::entity))
+        .route("/graph:traverse", post(graph::read::traverse))
+        .route("/graph:path", post(graph::read::path))
+        .route("/graph:merge", post(graph::merge::merge))
+        .route("/graph:split", post(graph::merge::split))
         .route("/feedback", post(feedback::feedback))
         .route("/blocks", get(blocks::list))
         .route("/blocks/{id}", get(blocks::get).put(blocks::put).delete(blocks::delete).post(blocks::edit))

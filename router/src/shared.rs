@@ -3,6 +3,7 @@
 use crate::auth::KeyCache;
 use crate::config::RouterConfig;
 use crate::drain::Drain;
+use crate::fact_rules::FactRulesCache;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::work::{Embedding, WorkPool};
@@ -14,6 +15,7 @@ pub(crate) struct Shared {
     pub(crate) nodes: Nodes,
     pub(crate) drain: Drain,
     pub(crate) keys: KeyCache,
+    pub(crate) fact_rules: FactRulesCache,
     pub(crate) work: Arc<WorkPool>,
     pub(crate) embedding: Option<Embedding>,
     pub(crate) metrics: Arc<Metrics>,

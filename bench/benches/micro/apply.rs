@@ -6,13 +6,16 @@ use criterion::{BatchSize, Criterion};
 use holdfast_core::access::{ApiKeyRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::command::{
-    Add, Command, FeedbackItem, Idempotency, MetaCommand, NewMemory, Origin, SWEEP_ROWS_MAX, SpaceCommand,
-    Update, Verdict, Write,
+    Add, Command, FeedbackItem, Hint, Idempotency, MetaCommand, NewMemory, Origin, SWEEP_ROWS_MAX,
+    SpaceCommand, Update, Verdict, Write,
 };
+use holdfast_core::facts::own::FactRulesRow;
 use holdfast_core::facts::registry::Registry;
 use holdfast_core::facts::statement::{Claim, statement};
 use holdfast_core::keys::text_hash;
-use holdfast_core::limits::{BLOCK_BYTES_MAX, BLOCK_CHARS_MAX, FACT_GROUP_MAX, TASK_STEPS_MAX};
+use holdfast_core::limits::{
+    BLOCK_BYTES_MAX, BLOCK_CHARS_MAX, FACT_GROUP_MAX, GRAPH_NAMES_MAX, TASK_STEPS_MAX,
+};
 use holdfast_core::memory::{Fact, ModelTag};
 use holdfast_core::outcome::Outcome;
 use holdfast_core::space::SpaceKey;
@@ -52,6 +55,9 @@ fn kind(command: &Command) -> &'static str {
             Write::Block(_) => "block",
             Write::Task(_) => "task",
             Write::Procedure(_) => "procedure",
+            Write::MergeEntities { .. } => "merge_entities",
+            Write::SplitEntities { .. } => "split_entities",
+            Write::Relink { .. } => "relink",
         },
         Command::Sweep { .. } => "sweep",
         Command::HashPoint => "hash_point",
@@ -60,10 +66,11 @@ fn kind(command: &Command) -> &'static str {
             MetaCommand::CreateTenant(_) => "create_tenant",
             MetaCommand::CreateKey(_) => "create_key",
             MetaCommand::RevokeKey { .. } => "revoke_key",
+            MetaCommand::SetFactRules { .. } => "set_fact_rules",
         },
     }
 }
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 19] = [
     "add",
     "block",
     "create_key",
@@ -72,10 +79,14 @@ const KINDS: [&str; 15] = [
     "feedback",
     "hash_point",
     "init_cluster",
+    "merge_entities",
     "procedure",
+    "relink",
     "resolve",
     "retract",
     "revoke_key",
+    "set_fact_rules",
+    "split_entities",
     "sweep",
     "task",
     "update",
@@ -245,7 +256,7 @@ fn cases() -> Vec<Case> {
     let tasks = after(std::iter::once(space(new_task(), 1 << 73)).chain(steps));
     let moved = |number: usize| stated(number).index.id;
     let (now, later) = (data::NOW_US + 1_000_000, data::NOW_US + 2 * HOUR_US);
-    vec![
+    let mut cases = vec![
         case("add_1", &memories, now, add_numbers(MEMORIES..MEMORIES + 1)),
         case("add_100", &memories, now, add_numbers(MEMORIES..MEMORIES + 100)),
         case("add_100_known_texts", &memories, now, add(known, 1 << 63)),
@@ -282,6 +293,30 @@ fn cases() -> Vec<Case> {
             now,
             meta(MetaCommand::RevokeKey { id: "key7".into(), tenant: None, by: Rights::ALL }),
         ),
+    ];
+    cases.extend(decisions(&memories, &keys));
+    cases
+}
+
+/// Decisions about names and rules, and links that are found late.
+fn decisions(memories: &BTreeState, keys: &BTreeState) -> Vec<Case> {
+    let names: Vec<String> = (0..GRAPH_NAMES_MAX).map(|number| format!("name {number}")).collect();
+    let merge = space(Write::MergeEntities { into: "anna".into(), names: names.clone() }, 1 << 67);
+    let merged = after([merge.clone()]);
+    let split = space(Write::SplitEntities { from: "anna".into(), names }, 1 << 68);
+    let conflicts = vec![Hint { id: "memory-8".into(), version: 1 }];
+    let relink = Write::Relink { id: "memory-7".into(), due_us: data::NOW_US, conflicts };
+    let rules = FactRulesRow { tenant: "bench".into(), ..FactRulesRow::default() };
+    let rules = meta(MetaCommand::SetFactRules { rules, if_version: None });
+    let case = |name, state: &BTreeState, command| {
+        let (state, stamp_us) = (state.clone(), data::NOW_US + 1_000_000);
+        Case { name, state, stamp_us, command }
+    };
+    vec![
+        case("merge_entities_16", memories, merge),
+        case("split_entities_16", &merged, split),
+        case("relink", memories, space(relink, 1 << 67)),
+        case("set_fact_rules", keys, rules),
     ]
 }
 

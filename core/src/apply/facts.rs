@@ -12,6 +12,7 @@ use crate::codec::Stored;
 use crate::command::NewMemory;
 use crate::event::Event;
 use crate::facts::timeline::{self, Place, timeline};
+use crate::graph;
 use crate::keys;
 use crate::limits::FACT_GROUP_MAX;
 use crate::memory::{FactRow, IndexRow, MemoryRow, Mode, Statement, Status};
@@ -45,6 +46,7 @@ pub(super) fn put<S: State>(
             seq: memory.seq,
             ordinal,
             value: statement.value.clone(),
+            object: graph::object(statement).unwrap_or_default().to_owned(),
             cardinality: statement.cardinality,
             mode: statement.mode.clone(),
             from_us: statement.valid_from_us.unwrap_or(event_us),
@@ -193,7 +195,7 @@ fn alter<S: State>(
         row.until_us = place.until_us;
         row.superseded = place.superseded;
     }
-    write(context, &group, &stored, &rows)?;
+    write(context, space, &group, &stored, &rows)?;
 
     let before = links(&stored, &timeline(&stored, context.now_us));
     let after = links(&rows, &places);
@@ -222,8 +224,11 @@ fn make_room(rows: &mut Vec<FactRow>) {
     }
 }
 
+/// Writes what has changed of a group. The way back from an object is written and taken out with its
+/// fact: nothing else writes one.
 fn write<S: State>(
     context: &mut Context<'_, S>,
+    space: &SpaceKey,
     group: &[u8],
     stored: &[FactRow],
     rows: &[FactRow],
@@ -233,12 +238,25 @@ fn write<S: State>(
     };
     let (old, new) = (of(stored), of(rows));
     for ((seq, ordinal), row) in &new {
-        if old.get(&(*seq, *ordinal)) != Some(row) {
-            context.rows.write(keys::fact::key(group, *seq, *ordinal), row)?;
+        let before = old.get(&(*seq, *ordinal));
+        if before == Some(row) {
+            continue;
         }
+        let key = keys::fact::key(group, *seq, *ordinal);
+        if before.map_or("", |before| before.object.as_str()) != row.object {
+            context.rows.move_edge(
+                space,
+                &key,
+                before.map(|before| before.object.as_str()),
+                Some(&row.object),
+            )?;
+        }
+        context.rows.write(key, row)?;
     }
-    for (seq, ordinal) in old.keys().filter(|key| !new.contains_key(key)) {
-        context.rows.delete(&keys::fact::key(group, *seq, *ordinal))?;
+    for ((seq, ordinal), row) in old.iter().filter(|(key, _)| !new.contains_key(key)) {
+        let key = keys::fact::key(group, *seq, *ordinal);
+        context.rows.move_edge(space, &key, Some(&row.object), None)?;
+        context.rows.delete(&key)?;
     }
     Ok(())
 }

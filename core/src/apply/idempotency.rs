@@ -53,7 +53,10 @@ fn requested_ids(write: &Write) -> Vec<String> {
     match write {
         Write::Add(add) => add.items.iter().map(|item| item.index.id.clone()).collect(),
         Write::Update(update) => vec![update.memory.index.id.clone()],
-        Write::Delete { id, .. } | Write::Retract { id, .. } => vec![id.clone()],
+        Write::Delete { id, .. } | Write::Retract { id, .. } | Write::Relink { id, .. } => vec![id.clone()],
+        Write::MergeEntities { into: name, .. } | Write::SplitEntities { from: name, .. } => {
+            vec![name.clone()]
+        }
         Write::Resolve { keep, retire } => std::iter::once(keep).chain(retire).cloned().collect(),
         Write::Feedback { items } => items.iter().map(|item| item.id.clone()).collect(),
         Write::Block(write) => vec![write.label.clone()],

@@ -4,6 +4,7 @@
 use super::{Answers, Context, Step, add, facts, update};
 use crate::command::Hint;
 use crate::keys;
+use crate::keys::due::{Due, DueKind};
 use crate::limits::CONFLICTS_MAX;
 use crate::memory::{IdempotencyId, MemoryRow, Status};
 use crate::outcome::ItemStatus;
@@ -15,19 +16,22 @@ use std::collections::BTreeSet;
 /// Most possible conflicts that one memory names in all.
 const LINKS_MAX: usize = 4 * CONFLICTS_MAX;
 
-/// Links a new memory to those that it may contradict, and back. A hint whose memory has changed,
-/// or has fallen, since it was looked at is dropped.
+/// Links a new memory to those that it may contradict, and back. A hint whose memory has fallen is
+/// dropped; so is one whose memory has changed since it was looked at, and then the leader looks
+/// again.
 pub(super) fn conflicts<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     id: &str,
     hints: &[Hint],
 ) -> Step<()> {
+    let mut stale = false;
     for hint in hints.iter().filter(|hint| hint.id != id) {
         let Some(mut other) = context.rows.memory(space, &hint.id)? else { continue };
         let active = context.rows.index_row(space, other.seq)?.status == Status::Active;
         let Some(mut own) = context.rows.memory(space, id)? else { continue };
         let full = own.possible_conflicts.len().max(other.possible_conflicts.len()) >= LINKS_MAX;
+        stale |= other.version != hint.version && active && !full;
         if other.version != hint.version || !active || full {
             continue;
         }
@@ -38,7 +42,28 @@ pub(super) fn conflicts<S: State>(
         facts::refresh(context, space, &other)?;
         facts::refresh(context, space, &own)?;
     }
+    if stale {
+        context.rows.put_due(&recheck(space, id, context.now_us))?;
+    }
     Ok(())
+}
+
+/// What a leader found when it looked again.
+pub(super) fn relink<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    due_us: i64,
+    hints: &[Hint],
+) -> Step<Answers> {
+    context.rows.delete_due(&recheck(space, id, due_us))?;
+    let Some(memory) = context.rows.memory(space, id)? else { return Ok(Vec::new()) };
+    conflicts(context, space, id, hints)?;
+    Ok(vec![add::answer(id, memory.version, ItemStatus::Updated, IdempotencyId::Requested)])
+}
+
+fn recheck(space: &SpaceKey, id: &str, at_us: i64) -> Due {
+    Due { at_us, space: space.clone(), kind: DueKind::Recheck, id: id.to_owned() }
 }
 
 /// Takes every link to a memory that goes out of the memories it names.

@@ -4,6 +4,7 @@ use super::{ApplyError, Context, Step};
 use crate::access::{ApiKeyRow, ClusterRow, Rights, TenantRow};
 use crate::codec::Stored;
 use crate::command::MetaCommand;
+use crate::facts::own::FactRulesRow;
 use crate::keys::meta;
 use crate::outcome::Outcome;
 use crate::space::SHARDS_MAX;
@@ -30,6 +31,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
         MetaCommand::CreateTenant(tenant) => create_tenant(context, tenant),
         MetaCommand::CreateKey(key) => create_key(context, key),
         MetaCommand::RevokeKey { id, tenant, by } => revoke_key(context, id, tenant.as_deref(), *by),
+        MetaCommand::SetFactRules { rules, if_version } => set_fact_rules(context, rules, *if_version),
     }
 }
 
@@ -43,6 +45,27 @@ fn create_tenant<S: State>(context: &mut Context<'_, S>, tenant: &TenantRow) -> 
         return refuse(ErrorCode::AlreadyExists, "a tenant with this id exists");
     }
     context.rows.write(key, &TenantRow { created_us: context.now_us, ..tenant.clone() })?;
+    Ok(Outcome::Done)
+}
+
+fn set_fact_rules<S: State>(
+    context: &mut Context<'_, S>,
+    rules: &FactRulesRow,
+    if_version: Option<u64>,
+) -> Step<Outcome> {
+    if context.rows.read::<TenantRow>(&meta::tenant(&rules.tenant))?.is_none() {
+        return refuse(ErrorCode::NotFound, "there is no such tenant; create it first");
+    }
+    let key = meta::fact_rules(&rules.tenant);
+    let version = context.rows.read::<FactRulesRow>(&key)?.map_or(0, |before| before.version);
+    if let Some(expected) = if_version.filter(|expected| *expected != version) {
+        let detail = format!(
+            "the rules have version {version}, not {expected}; read them again and repeat the change"
+        );
+        return Err(Error::new(ErrorCode::Conflict, detail).at("version").into());
+    }
+    let row = FactRulesRow { version: version + 1, updated_us: context.now_us, ..rules.clone() };
+    context.rows.write(key, &row)?;
     Ok(Outcome::Done)
 }
 

@@ -11,6 +11,7 @@ mod blocks;
 mod delete;
 mod facts;
 mod feedback;
+mod graph;
 mod idempotency;
 mod links;
 mod meta;
@@ -35,9 +36,10 @@ use rows::Rows;
 /// The version of the state machine: what commands there are, and what applying each of them means.
 /// Raised with every command that is added and every meaning that changes, so that replicas can tell
 /// each other what they know. 1: the first one that knows [`Command::HashPoint`]. Before it there was
-/// no way to tell; such a replica counts as 0. 2: the first one that knows the tiers beside memories
+/// no way to tell; such a replica counts as 0. 2: the first one that knows the tiers beside memories.
+/// 3: merges and splits of entities, rules of tenants, second looks for possible conflicts
 /// ([`Command::known_since`]).
-pub const STATE_VERSION: u32 = 2;
+pub const STATE_VERSION: u32 = 3;
 
 /// Where in the log a command stands, and when its leader proposed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,6 +184,9 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
         Write::Block(write) => blocks::apply(context, space, write)?,
         Write::Task(write) => tasks::apply(context, space, write)?,
         Write::Procedure(write) => procedures::apply(context, space, write)?,
+        Write::Relink { id, due_us, conflicts } => links::relink(context, space, id, *due_us, conflicts)?,
+        Write::MergeEntities { into, names } => graph::merge(context, space, into, names)?,
+        Write::SplitEntities { from, names } => graph::split(context, space, from, names)?,
     };
     let (items, kept) = answers.into_iter().unzip();
     if let Some(identity) = &command.idempotency {

@@ -81,6 +81,29 @@ impl<'a, S: State> Rows<'a, S> {
         Ok(())
     }
 
+    /// Moves the way back to a fact from one object to another. An empty object has none.
+    pub(super) fn move_edge(
+        &mut self,
+        space: &SpaceKey,
+        fact: &[u8],
+        from: Option<&str>,
+        to: Option<&str>,
+    ) -> Result<()> {
+        let key = |object: &str| {
+            let key = keys::edge::key(space, object, fact);
+            key.ok_or_else(|| {
+                ApplyError::Inconsistent(format!("a fact of {space} has a key of another family"))
+            })
+        };
+        if let Some(from) = from.filter(|object| !object.is_empty()) {
+            self.state.delete(&key(from)?)?;
+        }
+        if let Some(to) = to.filter(|object| !object.is_empty()) {
+            self.state.put(key(to)?, keys::edge::value())?;
+        }
+        Ok(())
+    }
+
     pub(super) fn put_due(&mut self, due: &Due) -> Result<()> {
         Ok(self.state.put(due.key(), keys::due::value())?)
     }

@@ -4,7 +4,7 @@ use super::{ApplyError, Context, Step, delete, idempotency, tasks};
 use crate::codec::Stored;
 use crate::keys::due::{Due, DueKind};
 use crate::keys::{self, Family};
-use crate::limits::{EXPIRE_ROWS_MAX, TOMBSTONE_KEEP_US};
+use crate::limits::{EXPIRE_ROWS_MAX, RECHECK_KEEP_US, TOMBSTONE_KEEP_US};
 use crate::memory::TombstoneRow;
 use crate::outcome::Outcome;
 use crate::space::SpaceKey;
@@ -23,8 +23,14 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<
         if due.at_us > context.now_us {
             return Ok(Outcome::Swept { done, more: false });
         }
+        let waited_us = context.now_us.saturating_sub(due.at_us);
+        if due.kind == DueKind::Recheck && waited_us < RECHECK_KEEP_US {
+            // The leader's to do, which alone can look.
+            continue;
+        }
         context.rows.delete(key)?;
         match due.kind {
+            DueKind::Recheck => {}
             DueKind::Expiry => expire_memory(context, &due)?,
             DueKind::Idempotency => idempotency::expire(context, &due.space)?,
             DueKind::Tombstone => expire_tombstones(context, &due.space)?,
@@ -32,7 +38,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<
         }
         done += 1;
     }
-    Ok(Outcome::Swept { done, more: rows.len() == usize::from(limit) })
+    Ok(Outcome::Swept { done, more: done > 0 && rows.len() == usize::from(limit) })
 }
 
 fn expire_memory<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<()> {

@@ -5,6 +5,7 @@
 //!   by readers, on stored rows alone.
 //! - [`mod@extract`]: what a text states, by rules.
 //! - [`asked`]: which facts a question asks for.
+//! - [`own`]: the rules of a tenant.
 //! - [`similar`]: whether a plain text may contradict an older one.
 //! - [`normal`], [`registry`], [`statement`]: from words to a [`crate::memory::Statement`]. These are
 //!   tables and rules that change from version to version, so they run before the proposal, and
@@ -13,6 +14,7 @@
 pub mod asked;
 pub mod extract;
 pub mod normal;
+pub mod own;
 pub mod registry;
 pub mod similar;
 pub mod statement;

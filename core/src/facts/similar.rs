@@ -10,6 +10,11 @@ use super::normal;
 use crate::text::analyze;
 use std::collections::BTreeSet;
 
+/// Memories that are looked at for one text.
+pub const CANDIDATES: usize = 8;
+/// Most memories that one text is linked with.
+pub const HINTS_MAX: usize = 3;
+
 /// Words that tell of a change or when it was, in the form of terms; they say nothing of the thing.
 #[rustfmt::skip]
 const NO_TOPIC: &[&str] = &[

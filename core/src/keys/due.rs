@@ -21,6 +21,9 @@ pub enum DueKind {
     Tombstone = 3,
     /// A task reaches its `expires_us`; the id is the task's.
     Task = 7,
+    /// A link of a memory was lost to a concurrent change: the leader looks for it again. The id is
+    /// the memory's.
+    Recheck = 8,
 }
 
 /// One row, read back.
@@ -69,6 +72,7 @@ impl Due {
             2 => DueKind::Idempotency,
             3 => DueKind::Tombstone,
             7 => DueKind::Task,
+            8 => DueKind::Recheck,
             _ => return None,
         };
         let id = std::str::from_utf8(id).ok()?.to_owned();

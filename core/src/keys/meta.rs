@@ -1,11 +1,12 @@
 //! Rows of the meta group. Key: `0xFFF0 . kind u8 . id`. Values: [`ClusterRow`], [`TenantRow`],
-//! [`ApiKeyRow`]. Small and few; nothing on the data path writes them.
+//! [`ApiKeyRow`], [`FactRulesRow`](crate::facts::own::FactRulesRow). Small and few; nothing on the data path writes them.
 
 use super::{META_ROWS, prefixed};
 
 const CLUSTER: u8 = 1;
 const TENANT: u8 = 2;
 const API_KEY: u8 = 3;
+const FACT_RULES: u8 = 4;
 
 fn row(kind: u8, id: &str) -> Vec<u8> {
     let mut key = prefixed(META_ROWS, &[kind]);
@@ -31,6 +32,11 @@ pub fn tenants() -> Vec<u8> {
 /// The key of an [`ApiKeyRow`], by the public id of the API key.
 pub fn api_key(id: &str) -> Vec<u8> {
     row(API_KEY, id)
+}
+
+/// The key of a [`FactRulesRow`](crate::facts::own::FactRulesRow), by its tenant.
+pub fn fact_rules(tenant: &str) -> Vec<u8> {
+    row(FACT_RULES, tenant)
 }
 
 /// The prefix of all API keys.

@@ -13,6 +13,8 @@
 pub mod block;
 pub mod counters;
 pub mod due;
+pub mod edge;
+pub mod entity;
 pub mod fact;
 pub mod history;
 pub mod idempotency;
@@ -57,9 +59,9 @@ pub enum Family {
     History = 0x13,
     /// [`fact`]
     Fact = 0x20,
-    /// Reserved: entities and their aliases.
+    /// [`entity`]
     Entity = 0x21,
-    /// Reserved: relations between entities.
+    /// [`edge`]
     Edge = 0x22,
     /// Reserved: sessions.
     Session = 0x30,

@@ -133,7 +133,13 @@ impl WriteMetrics {
                 }
             }
             // They change what stored memories say of each other, or something else, and write none.
-            Write::Retract { .. } | Write::Resolve { .. } | Write::Block(_) | Write::Procedure(_) => {}
+            Write::Retract { .. }
+            | Write::Resolve { .. }
+            | Write::MergeEntities { .. }
+            | Write::SplitEntities { .. }
+            | Write::Relink { .. }
+            | Write::Block(_)
+            | Write::Procedure(_) => {}
             Write::Feedback { items: given } => {
                 let recorded =
                     given.iter().zip(items).filter(|(_, item)| item.status == ItemStatus::Recorded);

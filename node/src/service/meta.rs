@@ -27,7 +27,7 @@ impl NodeService {
         let replica = self.replica(group)?;
         let deadline = self.ready(group, replica, request.read.as_ref()).await?;
         let what = request.what.ok_or_else(|| Error::invalid("what", "the call asks for nothing"))?;
-        if matches!(what, What::ApiKey(_) | What::Tenant(_) | What::Cluster(_)) {
+        if matches!(what, What::ApiKey(_) | What::Tenant(_) | What::Cluster(_) | What::FactRules(_)) {
             return Ok(v1::ReadMetaResponse { rows: rows(&replica.state, &what)? });
         }
         let state = Arc::clone(&replica.state);
@@ -71,6 +71,7 @@ fn rows(state: &ShardState, what: &What) -> Result<Vec<Vec<u8>>, Refused> {
         What::ApiKey(id) => one(meta::api_key(id)),
         What::Tenant(id) => one(meta::tenant(id)),
         What::Cluster(_) => one(meta::cluster()),
+        What::FactRules(tenant) => one(meta::fact_rules(tenant)),
         What::Tenants(_) => all(state, &meta::tenants(), |_| Ok(true)),
         What::KeysOf(v1::KeysOf { tenant }) => all(state, &meta::api_keys(), |row| {
             let Some(tenant) = tenant else { return Ok(true) };

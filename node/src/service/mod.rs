@@ -5,6 +5,7 @@
 
 mod facts;
 pub(crate) mod gate;
+mod graph;
 mod meta;
 mod reads;
 mod recall;
@@ -261,6 +262,10 @@ impl v1::node_server::Node for NodeService {
         request: Request<v1::ReadTierRequest>,
     ) -> Result<Response<v1::ReadTierResponse>, Status> {
         self.answer("read_tier", self.read_tier_rows(request.into_inner())).await
+    }
+
+    async fn graph(&self, request: Request<v1::GraphRequest>) -> Result<Response<v1::GraphResponse>, Status> {
+        self.answer("graph", self.read_graph(request.into_inner())).await
     }
 
     async fn read_meta(

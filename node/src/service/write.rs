@@ -2,7 +2,7 @@ use super::{NodeService, deadline, known_access, refusals};
 use crate::raft::GroupId;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
-use holdfast_core::command::{Command, MetaCommand};
+use holdfast_core::command::{Command, MetaCommand, Write};
 use holdfast_core::limits::ATOMIC_BYTES_MAX;
 use holdfast_core::outcome::Outcome;
 use holdfast_core::space::Shard;
@@ -40,6 +40,10 @@ impl NodeService {
     /// Whether this access may propose this command to this group.
     fn admit(&self, access: &Access, command: &Command, asked: v1::Owner) -> Result<(), Refused> {
         match command {
+            Command::Space(command) if matches!(command.write, Write::Relink { .. }) => {
+                let detail = "only a leader itself proposes this";
+                Err(Error::new(ErrorCode::PermissionDenied, detail).into())
+            }
             Command::Space(command) => {
                 access.check(&command.space, Rights::WRITE)?;
                 if command.claims_admin() {
@@ -75,5 +79,6 @@ fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {
             access.require(key.rights)
         }
         MetaCommand::RevokeKey { tenant, .. } => of_tenant(tenant.as_deref()),
+        MetaCommand::SetFactRules { rules, .. } => of_tenant(Some(&rules.tenant)),
     }
 }

@@ -87,6 +87,9 @@ impl SimService {
             }
             Write::Retract { .. }
             | Write::Resolve { .. }
+            | Write::MergeEntities { .. }
+            | Write::Relink { .. }
+            | Write::SplitEntities { .. }
             | Write::Block(_)
             | Write::Task(_)
             | Write::Procedure(_) => Vec::new(),
@@ -163,6 +166,10 @@ impl v1::node_server::Node for SimService {
         &self,
         _: Request<v1::ReadTierRequest>,
     ) -> Result<Response<v1::ReadTierResponse>, Status> {
+        unasked()
+    }
+
+    async fn graph(&self, _: Request<v1::GraphRequest>) -> Result<Response<v1::GraphResponse>, Status> {
         unasked()
     }
 

@@ -1,5 +1,6 @@
 //! The operators' listener: metrics, tenants, keys, nodes, comparison of replicas.
 
+mod fact_rules;
 mod keys;
 mod nodes;
 mod tenants;
@@ -26,6 +27,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics))
         .route("/admin/v1/tenants", post(tenants::create).get(tenants::list))
+        .route("/admin/v1/tenants/{id}/fact-rules", get(fact_rules::get).put(fact_rules::put))
         .route("/admin/v1/keys", post(keys::create).get(keys::list))
         .route("/admin/v1/keys/{id}", axum::routing::delete(keys::revoke))
         .route("/admin/v1/nodes", get(nodes::list))

@@ -8,13 +8,14 @@ use crate::http::time::Deadline;
 use crate::http::write::WriteHead;
 use crate::http::{Body, answer};
 use crate::memories::ItemResult;
+use crate::nodes::Written;
 use crate::shared::Shared;
 use crate::tokens;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::ErrorCode;
-use holdfast_core::access::Rights;
+use holdfast_core::access::{Access, Rights};
 use holdfast_core::command::{Command, SpaceCommand, Write};
 use holdfast_core::limits::RESOLVE_ITEMS_MAX;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,19 @@ async fn decide(
     body: &[u8],
     write: Write,
 ) -> Answer<Response> {
+    let (access, written) = write_one(&shared, caller, head, body, write).await?;
+    let results = written.items.into_iter().map(ItemResult::from).collect();
+    answer(StatusCode::OK, &Decided { results, token: tokens::text(&access.tenant, written.seen)? })
+}
+
+/// Proposes a write that is a decision of the caller's.
+pub(crate) async fn write_one(
+    shared: &Shared,
+    caller: InSpace,
+    head: WriteHead,
+    body: &[u8],
+    write: Write,
+) -> Answer<(Access, Written)> {
     let (access, space) = caller.require(Rights::WRITE)?;
     let identity = head.identity(body)?;
     let idempotency = Some(identity.whole());
@@ -76,6 +90,5 @@ async fn decide(
     let deadline = Deadline::after(shared.config.write_timeout);
     let written = shared.nodes.write(&access, &space, &command, deadline).await;
     let written = written.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
-    let results = written.items.into_iter().map(ItemResult::from).collect();
-    answer(StatusCode::OK, &Decided { results, token: tokens::text(&access.tenant, written.seen)? })
+    Ok((access, written))
 }

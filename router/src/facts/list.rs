@@ -92,8 +92,9 @@ pub(crate) async fn list(
         params.consistency,
         params.max_staleness_ms,
     )?;
-    let asked = params.read(&space)?;
     let deadline = Deadline::after(shared.config.read_timeout);
+    let by = shared.fact_rules.of(&shared.nodes, &access.tenant, deadline).await?;
+    let asked = params.read(&space, &by.registry)?;
     let request =
         v1::ListFactsRequest { access: Some(access.clone().into()), space: Some((&space).into()), ..asked };
     let ask = |mut client: Client, read| {
@@ -113,7 +114,7 @@ pub(crate) async fn list(
 
 impl FactParams {
     /// The request without who asks and how.
-    fn read(self, space: &SpaceKey) -> Answer<v1::ListFactsRequest> {
+    fn read(self, space: &SpaceKey, registry: &Registry) -> Answer<v1::ListFactsRequest> {
         let limit = self.limit.unwrap_or(LIMIT_DEFAULT);
         if !(1..=LIST_ITEMS_MAX).contains(&limit) {
             return Err(Problem::invalid("limit", format!("limit is {limit}; give 1 to {LIST_ITEMS_MAX}")));
@@ -132,7 +133,7 @@ impl FactParams {
         };
         let mut request = v1::ListFactsRequest {
             subject: named(self.subject, &|text| normal::subject(text, None)),
-            predicate: named(self.predicate, &|text| Registry::default().filed_under(text)),
+            predicate: named(self.predicate, &|text| registry.filed_under(text)),
             limit,
             now_us,
             include_deprecated: self.include_deprecated.unwrap_or(false),

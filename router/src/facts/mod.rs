@@ -5,7 +5,7 @@ pub(crate) mod decide;
 pub(crate) mod list;
 
 /// The id of a fact: that of its memory, with a number behind it for all but the first.
-fn fact_id(memory_id: &str, ordinal: u32) -> String {
+pub(crate) fn fact_id(memory_id: &str, ordinal: u32) -> String {
     if ordinal == 0 { memory_id.to_owned() } else { format!("{memory_id}~{ordinal}") }
 }
 

@@ -78,9 +78,15 @@ pub(crate) async fn store(
 }
 
 /// The memories of a body in the form of a command, for a write that stores them with something else.
-pub(crate) async fn derived(shared: &Shared, body: Bytes, deadline: Deadline) -> Answer<Add> {
+pub(crate) async fn derived(
+    shared: &Shared,
+    access: &Access,
+    body: Bytes,
+    deadline: Deadline,
+) -> Answer<Add> {
     let now_us = now_us();
-    let mut batch = shared.work.run(deadline, move || Batch::read(&body, now_us)).await??;
+    let by = shared.fact_rules.of(&shared.nodes, &access.tenant, deadline).await?;
+    let mut batch = shared.work.run(deadline, move || Batch::read(&body, now_us, &by)).await??;
     batch.embed(shared.embedding.as_ref(), deadline).await?;
     let all = 0..batch.items.len();
     batch.add(&all).ok_or_else(|| Problem::new(ErrorCode::Internal, "nothing is left of a memory"))
@@ -98,10 +104,11 @@ impl Call<'_> {
     async fn add(&mut self, body: Bytes) -> Answer<Vec<ItemResult>> {
         let deadline = Deadline::after(self.shared.config.write_timeout);
         let now_us = now_us();
+        let by = self.shared.fact_rules.of(&self.shared.nodes, &self.access.tenant, deadline).await?;
         let mut batch = if body.len() <= INLINE_BYTES {
-            Batch::read(&body, now_us)?
+            Batch::read(&body, now_us, &by)?
         } else {
-            self.shared.work.run(deadline, move || Batch::read(&body, now_us)).await??
+            self.shared.work.run(deadline, move || Batch::read(&body, now_us, &by)).await??
         };
         batch.embed(self.shared.embedding.as_ref(), deadline).await?;
         hints::look_up(self.shared, self.access, self.space, &mut batch, deadline).await;

@@ -9,6 +9,7 @@ use super::derive::{cost, derive, embedded_text};
 use super::draft::{Draft, Given};
 use super::infer::tells_of_change;
 use super::parse::{AddBody, MemoryBody};
+use crate::fact_rules::FactRules;
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
@@ -56,7 +57,7 @@ pub(super) fn within(at: usize, error: Error) -> Error {
 impl Batch {
     /// Reads, checks and derives. Computes in proportion to the body: not for a thread that serves
     /// connections, if the body is large.
-    pub(super) fn read(bytes: &[u8], now_us: i64) -> Result<Self> {
+    pub(super) fn read(bytes: &[u8], now_us: i64, by: &FactRules) -> Result<Self> {
         let body: AddBody<'_> = json::body(bytes)?;
         let infer = infers(body.infer.as_deref())?;
         let partial = body.partial.unwrap_or(false);
@@ -81,7 +82,7 @@ impl Batch {
             };
             let prepared = read.and_then(|draft| {
                 let infer = draft.infer && infer;
-                batch.prepare(&Draft { infer, ..draft }, now_us)
+                batch.prepare(&Draft { infer, ..draft }, now_us, by)
             });
             match prepared {
                 Ok(prepared) => batch.items.push(Ok(Box::new(prepared))),
@@ -92,9 +93,9 @@ impl Batch {
         Ok(batch)
     }
 
-    fn prepare(&mut self, draft: &Draft, now_us: i64) -> Result<Prepared> {
+    fn prepare(&mut self, draft: &Draft, now_us: i64, by: &FactRules) -> Result<Prepared> {
         let vector = draft.given.as_ref().map(|given| self.place(given)).transpose()?;
-        let mut memory = derive(draft, now_us);
+        let mut memory = derive(draft, now_us, by);
         let text = vector.is_none().then(|| embedded_text(draft));
         memory.index.vector = vector;
         let changes = memory.statements.is_empty() && tells_of_change(draft);
@@ -248,7 +249,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn read(body: Value) -> Result<Batch> {
-        Batch::read(body.to_string().as_bytes(), 0)
+        Batch::read(body.to_string().as_bytes(), 0, &FactRules::built_in())
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::draft::Draft;
 use super::infer::said;
+use crate::fact_rules::FactRules;
 use holdfast_core::command::NewMemory;
 use holdfast_core::keys::text_hash;
 use holdfast_core::memory::IndexRow;
@@ -10,13 +11,13 @@ use holdfast_core::text::{self, ANALYZER_VERSION};
 use uuid::Uuid;
 
 /// The command's form of a memory, still without a vector. `now_us` dates the text of one that
-/// names no time of its own.
-pub(super) fn derive(draft: &Draft, now_us: i64) -> NewMemory {
+/// names no time of its own; facts are found `by` the rules of its tenant.
+pub(super) fn derive(draft: &Draft, now_us: i64, by: &FactRules) -> NewMemory {
     let speaker = draft.speaker.as_deref();
     let event_us = draft.event_us.unwrap_or(now_us);
     let indexed = text::index_text(event_us, speaker, &draft.content, draft.caption.as_deref());
     let terms = text::analyze(&indexed);
-    let said = said(draft, event_us);
+    let said = said(draft, event_us, by);
     let index = IndexRow {
         id: draft.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
         kind: draft.kind,
@@ -119,6 +120,7 @@ mod tests {
         let memory = derive(
             &draft(r#"{"content":"Where is  the ｃａｔ？","role":"user","metadata":{"caption":"a photo"}}"#),
             0,
+            &FactRules::built_in(),
         );
         assert!(memory.index.question);
         assert_eq!(memory.index.speaker.as_deref(), Some("user"));
@@ -126,15 +128,17 @@ mod tests {
         assert!(memory.index.terms.iter().any(|(term, _)| term == "1970"));
         assert!(!memory.event_given && !memory.id_chosen);
         assert_eq!(memory.index.id.len(), 36);
-        let same = derive(&draft(r#"{"content":"Where is the cat?","role":"user"}"#), 7);
+        let same =
+            derive(&draft(r#"{"content":"Where is the cat?","role":"user"}"#), 7, &FactRules::built_in());
         assert_eq!(memory.text_hash, same.text_hash);
-        let other = derive(&draft(r#"{"content":"Where is the cat?","speaker":"Ann"}"#), 7);
+        let other =
+            derive(&draft(r#"{"content":"Where is the cat?","speaker":"Ann"}"#), 7, &FactRules::built_in());
         assert_ne!(memory.text_hash, other.text_hash);
     }
 
     #[test]
     fn a_stated_fact_is_compared_in_its_normal_form() {
-        let of = |json: &str| derive(&draft(json), 0).statements.remove(0);
+        let of = |json: &str| derive(&draft(json), 0, &FactRules::built_in()).statements.remove(0);
         let a = of(r#"{"content":"x","fact":{"subject":"Ann","predicate":"Lives In","object":"Ulm"}}"#);
         let b = of(r#"{"content":"y","fact":{"subject":"ann","predicate":"住在","object":7}}"#);
         let c = of(r#"{"content":"y","fact":{"subject":"annl","predicate":"ives in","object":"Ulm"}}"#);
@@ -157,7 +161,7 @@ mod tests {
         for text in texts {
             let draft =
                 draft(&serde_json::json!({"content": text, "metadata": {"caption": "图片"}}).to_string());
-            let mut memory = derive(&draft, 0);
+            let mut memory = derive(&draft, 0, &FactRules::built_in());
             memory.index.vector = Some(Vector::quantise(&vec![0.1; 1024]).unwrap());
             let add = Add {
                 origin: Origin::Caller,

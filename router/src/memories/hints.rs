@@ -10,7 +10,7 @@ use crate::nodes::{Client, Level, ReadKind, ReadWish};
 use crate::shared::Shared;
 use holdfast_core::access::Access;
 use holdfast_core::command::{Hint, NewMemory};
-use holdfast_core::facts::similar::may_contradict;
+use holdfast_core::facts::similar::{CANDIDATES, HINTS_MAX, may_contradict};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::text::normalize;
 use holdfast_core::token::Token;
@@ -20,10 +20,6 @@ use std::time::Duration;
 
 /// Most texts of one request that are looked up.
 const LOOKED_UP_MAX: usize = 8;
-/// Memories that are looked at for one text.
-const CANDIDATES: u32 = 8;
-/// Most memories that one text is linked with.
-const HINTS_MAX: usize = 3;
 /// How long a write waits for a look-up.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -68,7 +64,7 @@ async fn candidates(
         query: memory.content.clone(),
         vector: vector.map(|vector| vector.to_halves().map(f32::from).collect()).unwrap_or_default(),
         model: model.filter(|_| vector.is_some()),
-        top_k: CANDIDATES,
+        top_k: u32::try_from(CANDIDATES).unwrap_or(u32::MAX),
         profile: "relevance".to_owned(),
         filter: speaker.to_string(),
         now_us: now_us(),

@@ -1,24 +1,17 @@
 //! What a memory states: the fact that the caller gives, or what rules find in its text.
 
 use super::draft::Draft;
-use holdfast_core::facts::extract::{
-    Extracted, PatternError, Rules, Saying, TEXT_BYTES_MAX, extract, tells_change,
-};
-use holdfast_core::facts::registry::Registry;
+use crate::fact_rules::FactRules;
+use holdfast_core::facts::extract::{Extracted, Saying, TEXT_BYTES_MAX, extract, tells_change};
 use holdfast_core::facts::statement::{Claim, statement};
-use std::sync::LazyLock;
 
 /// Roles that do not speak for the user: what they say of "I" is not said of the user.
 const OTHER_ROLES: [&str; 9] =
     ["agent", "ai", "assistant", "bot", "developer", "function", "model", "system", "tool"];
 
-/// The built-in rules, read once.
-static RULES: LazyLock<Result<Rules, PatternError>> = LazyLock::new(|| Rules::with(Vec::new()));
-static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::default);
-
 /// What the memory states, and whether that is all it says: a fact that the caller gives is what the
 /// memory is about. `event_us` is when it was said.
-pub(super) fn said(draft: &Draft, event_us: i64) -> Extracted {
+pub(super) fn said(draft: &Draft, event_us: i64, by: &FactRules) -> Extracted {
     let who = draft.speaker.as_deref();
     if let Some(fact) = &draft.fact {
         let claim = Claim {
@@ -30,14 +23,13 @@ pub(super) fn said(draft: &Draft, event_us: i64) -> Extracted {
             ..Claim::default()
         };
         // The draft has checked that each part has a normal form.
-        let statements = statement(claim, who, &REGISTRY).into_iter().collect();
+        let statements = statement(claim, who, &by.registry).into_iter().collect();
         return Extracted { statements, whole: true, importance: None };
     }
-    match &*RULES {
-        Ok(rules) if draft.infer && speaks_for_the_user(draft) => {
-            extract(&draft.content, Saying { who, event_us }, rules, &REGISTRY)
-        }
-        _ => Extracted::default(),
+    if draft.infer && speaks_for_the_user(draft) {
+        extract(&draft.content, Saying { who, event_us }, &by.rules, &by.registry)
+    } else {
+        Extracted::default()
     }
 }
 
@@ -76,7 +68,7 @@ mod tests {
     }
 
     fn stated(body: serde_json::Value) -> Vec<(String, String)> {
-        let statements = said(&draft(body), 0).statements;
+        let statements = said(&draft(body), 0, &FactRules::built_in()).statements;
         statements.into_iter().map(|statement| (statement.subject, statement.value)).collect()
     }
 
@@ -99,6 +91,6 @@ mod tests {
         let body = json!({"content": "I live in Berlin", "fact": fact});
         assert_eq!(stated(body), [("user".to_owned(), "paris".to_owned())]);
         let none = Draft { infer: false, ..draft(json!({"content": "I live in Berlin"})) };
-        assert_eq!(said(&none, 0), Extracted::default());
+        assert_eq!(said(&none, 0, &FactRules::built_in()), Extracted::default());
     }
 }

@@ -125,7 +125,8 @@ impl Call<'_> {
         let after = (hash_of(&draft.content, draft.speaker.as_deref()), draft.caption.clone());
         let (vector, model, vectors_given) =
             self.vectors(&draft, before == after, stored_model.as_deref(), deadline).await?;
-        let mut memory = derive(&draft, now_us());
+        let by = self.shared.fact_rules.of(&self.shared.nodes, &self.access.tenant, deadline).await?;
+        let mut memory = derive(&draft, now_us(), &by);
         memory.index.vector = vector;
         // What the caller stated stays whatever the words; what was found in them goes with them.
         let keep_statements = keeps_fact && (stated || before == after);

@@ -95,7 +95,8 @@ impl Call<'_> {
             let (episode, if_version) = match task {
                 Some(task) => {
                     let body = end.episode(&task, now_us()).to_string();
-                    let add = derived(self.shared, body.into_bytes().into(), self.deadline).await?;
+                    let body = body.into_bytes().into();
+                    let add = derived(self.shared, self.access, body, self.deadline).await?;
                     (Some(Box::new(add)), self.identity.if_version.or(Some(task.row.version)))
                 }
                 // No task has this version: what is answered is that there is none, or, if this repeats an

@@ -5,6 +5,7 @@ use crate::common::api::Api;
 use serde_json::{Value, json};
 
 const FACTS: &str = "/v1/users/ann/facts";
+const RULES: &str = "/admin/v1/tenants/acme/fact-rules";
 
 /// Adds one memory and answers its result.
 async fn say(api: &Api, content: &str) -> Value {
@@ -184,10 +185,153 @@ async fn what_is_wrong_with_a_fact_is_told() {
         let (named, _) = api.post(&path, body).await.problem(code);
         assert_eq!(named, field, "{path}");
     }
+    for (fact, field) in [
+        (json!({"subject": "...", "predicate": "p", "object": "o"}), "facts[1].subject"),
+        (json!({"subject": "I", "object": "o"}), "facts[1].predicate"),
+        (json!({"subject": "I", "predicate": "p", "object": "o", "importance": 7}), "facts[1].importance"),
+        (json!({"subject": "I", "predicate": "p", "object": "o", "colour": 7}), "facts[1].colour"),
+    ] {
+        let good = json!({"subject": "I", "predicate": "p", "object": "o"});
+        let body = json!({"facts": [good, fact]});
+        let (named, detail) = api.post(FACTS, body.clone()).await.problem("invalid_argument");
+        assert_eq!(named, field, "{detail}");
+        let mut body = body;
+        body["partial"] = json!(true);
+        let partial = api.post(FACTS, body).await.ok(201);
+        assert_eq!(partial["results"][1]["field"], field);
+    }
     let (field, _) = api.get(&format!("{FACTS}?predicate=badge")).await.problem("invalid_argument");
     assert_eq!(field, "predicate");
     let (field, _) = api.get(&format!("{FACTS}?cursor=x")).await.problem("invalid_argument");
     assert_eq!(field, "cursor");
+}
+
+/// Rows 6 to 10 of what went wrong for users of other systems, beside what is tested above.
+#[tokio::test]
+async fn a_recalled_text_is_no_new_memory_and_a_name_retires_nothing() {
+    for (text, again, mention, about) in [
+        ("Anna's birthday is May 3", "Anna's birthday is May 3.", "Anna called from Rome today", "Anna"),
+        ("小明的生日是5月3日", "小明的生日是5月3日。", "小明今天从罗马打来电话", "小明"),
+    ] {
+        let world = World::start().await;
+        let api = world.api();
+        let first = say(&api, text).await;
+        for _ in 0..3 {
+            let stored = say(&api, again).await;
+            assert_eq!((&stored["status"], &stored["id"]), (&json!("merged"), &first["id"]), "{again}");
+        }
+        let seen = memory(&api, &first["id"]).await;
+        assert_eq!((&seen["count"], &seen["status"]), (&json!(4), &json!("active")));
+        say(&api, mention).await;
+        let after = memory(&api, &first["id"]).await;
+        assert_eq!((&after["status"], &after["superseded_by"]), (&json!("active"), &Value::Null));
+        assert_eq!(after["possible_conflicts"], json!([]));
+        let found = api.recall(json!({ "query": about })).await.ok(200);
+        assert_eq!(found["results"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn there_and_back_again_and_what_arrives_late() {
+    for (berlin, paris, place, other) in [
+        ("I live in Berlin", "I moved to Paris", "Berlin", "Paris"),
+        ("我住在柏林", "我搬到巴黎了", "柏林", "巴黎"),
+    ] {
+        let world = World::start().await;
+        let api = world.api();
+        for text in [berlin, paris, berlin] {
+            assert_eq!(say(&api, text).await["status"], "created", "{text}");
+        }
+        assert_eq!(objects(&api, "").await, [place]);
+        assert_eq!(objects(&api, "?include_deprecated=true").await.len(), 3, "the way is kept");
+        let late = api.add(json!([{"content": paris, "event_time": "2001-01-01T00:00:00Z"}])).await.ok(201);
+        let late = memory(&api, &late["results"][0]["id"]).await;
+        assert_eq!(late["status"], "deprecated", "it was long ago");
+        assert_eq!(objects(&api, "").await, [place]);
+        assert_eq!(objects(&api, "?valid=2002-01-01T00:00:00Z").await, [other]);
+    }
+}
+
+#[tokio::test]
+async fn importance_is_told_by_rules() {
+    let world = World::start().await;
+    let api = world.api();
+    for (text, importance) in [
+        ("I am allergic to peanuts", 1.0),
+        ("我对花生过敏", 1.0),
+        ("I don't eat meat", 1.0),
+        ("我不吃辣", 1.0),
+        ("My name is Chen Wei", 0.9),
+        ("我叫陈伟", 0.9),
+        ("I like tea", 0.7),
+        ("我喜欢茶", 0.7),
+        ("Thank you so much!", 0.2),
+        ("谢谢你！", 0.2),
+        ("The train leaves at ten", 0.5),
+        ("火车十点开", 0.5),
+    ] {
+        let item = say(&api, text).await;
+        assert_eq!(memory(&api, &item["id"]).await["importance"], importance, "{text}");
+    }
+    let given = api.add(json!([{"content": "I like coffee", "importance": 0.1}])).await.ok(201);
+    assert_eq!(memory(&api, &given["results"][0]["id"]).await["importance"], 0.1);
+}
+
+#[tokio::test]
+async fn a_tenant_has_predicates_and_patterns_of_its_own() {
+    let world = World::start().await;
+    let (api, operator) = (world.api(), world.operator());
+    let none = operator.get(RULES).await;
+    assert_eq!(none.header("etag"), "\"0\"");
+    assert_eq!(none.ok(200)["patterns"], json!([]));
+    say(&api, "Anna wears badge 7").await;
+    assert_eq!(objects(&api, "").await, Vec::<String>::new());
+
+    let rules = json!({
+        "predicates": [{"name": "badge", "cardinality": "single", "aliases": ["badge number", "工牌号"]}],
+        "patterns": [{"pattern": "{s} wears badge {o}", "predicate": "badge", "importance": 0.8},
+                     {"pattern": "{s}的工牌是{o}", "predicate": "工牌号"}],
+    });
+    let put = async |headers: &[(&str, &str)], body: &Value| {
+        operator.send("PUT", RULES, headers, body.to_string().into_bytes()).await
+    };
+    let set = put(&[], &rules).await.ok(200);
+    assert_eq!((&set["version"], &set["predicates"]), (&json!(1), &rules["predicates"]));
+    let first = say(&api, "Anna wears badge 8").await;
+    assert_eq!(memory(&api, &first["id"]).await["importance"], 0.8);
+    let second = say(&api, "Anna的工牌是9").await;
+    assert_eq!(strings(&second["supersedes"]), [first["id"].as_str().unwrap()], "{second}");
+    assert_eq!(objects(&api, "?subject=anna&predicate=%E5%B7%A5%E7%89%8C%E5%8F%B7").await, ["9"]);
+
+    put(&[("if-match", "\"7\"")], &rules).await.problem("conflict");
+    assert_eq!(put(&[("if-match", "\"1\"")], &json!({})).await.ok(200)["version"], 2);
+    say(&api, "Anna wears badge 10").await;
+    assert_eq!(objects(&api, "?subject=anna").await, ["9"], "what was stated stays");
+
+    for (body, field) in [
+        (json!({"patterns": [{"pattern": "{s} (wears", "predicate": "x"}]}), "patterns[0]"),
+        (json!({"patterns": [{"pattern": "wears badge", "predicate": "x"}]}), "patterns[0]"),
+        (
+            json!({"patterns": [{"pattern": "{o}", "predicate": "x", "importance": 2}]}),
+            "patterns[0].importance",
+        ),
+        (json!({"predicates": [{"name": "x", "cardinality": "few"}]}), "predicates[0].cardinality"),
+        (json!({"predicates": [{"name": "？", "cardinality": "many"}]}), "predicates[0]"),
+        (json!({"rules": []}), "rules"),
+    ] {
+        let (named, _) = put(&[], &body).await.problem("invalid_argument");
+        assert_eq!(named, field, "{body}");
+    }
+    let key = async |body: Value| operator.post("/admin/v1/keys", body).await.ok(201)["key"].clone();
+    let writer = operator.with_key(key(json!({"rights": ["read", "write"]})).await.as_str().unwrap());
+    writer.get(RULES).await.problem("permission_denied");
+    operator.post("/admin/v1/tenants", json!({"id": "other"})).await.ok(201);
+    let other = json!({"tenant": "other", "rights": ["read", "write", "admin"]});
+    let other = operator.with_key(key(other).await.as_str().unwrap());
+    other.get(RULES).await.problem("permission_denied");
+    other.get("/admin/v1/tenants/other/fact-rules").await.ok(200);
+    let body = json!({}).to_string().into_bytes();
+    operator.send("PUT", "/admin/v1/tenants/nobody/fact-rules", &[], body).await.problem("not_found");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod blocks;
 mod common;
 mod facts;
 mod failover;
+mod graph;
 mod memories;
 mod procedures;
 mod reads;

@@ -139,6 +139,7 @@ fn compare(replica: &Replica, model: &Model) -> Result<(), TestCaseError> {
     }
     let live = model.said.keys().map(|n| id(*n));
     prop_assert_eq!(replica.family(Family::Fact), live.count());
+    prop_assert_eq!(super::graph::edges_are_facts(replica), Ok(()));
     Ok(())
 }
 
@@ -198,6 +199,7 @@ proptest! {
             replica.write(delete(&id(n)));
         }
         prop_assert_eq!(replica.family(Family::Fact), 0);
+        prop_assert_eq!(replica.family(Family::Edge), 0);
         prop_assert_eq!(replica.family(Family::Memory), 0);
     }
 }

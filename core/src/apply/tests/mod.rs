@@ -17,9 +17,11 @@ use std::collections::BTreeMap;
 mod blocks;
 mod facts;
 mod facts_random;
+mod graph;
 mod lifecycle;
 mod procedures;
 mod random;
+mod relink;
 mod tasks;
 
 /// A replica in memory: applies commands one by one, as a batch of one each.

@@ -49,12 +49,17 @@ fn is_subject(tokens: &[Token]) -> bool {
 }
 
 fn is_chinese_subject(text: &str, length: usize) -> bool {
+    let text = text.trim_start_matches('《').trim_end_matches('》');
     let own = ["我们", "我", "咱们", "咱", "本人"].iter().find_map(|own| text.strip_prefix(own));
     let rest = own.unwrap_or(text).trim_start_matches('的');
     match own {
         Some(_) if rest.is_empty() => !text.ends_with('的'),
         Some(_) => lexicon::is_kin(rest) && rest.chars().all(lexicon::in_chinese_subject),
-        None => length <= 10 && text.chars().all(|c| lexicon::in_chinese_subject(c) && c.is_alphanumeric()),
+        None => {
+            length <= 12
+                && !text.is_empty()
+                && text.chars().all(|c| lexicon::in_chinese_subject(c) && c.is_alphanumeric())
+        }
     }
 }
 

@@ -187,6 +187,25 @@ fn the_kind_of_a_name_belongs_to_the_relation() {
 }
 
 #[test]
+fn chinese_relations_of_things() {
+    let mut sheet = Sheet::default();
+    sheet.is_one("星河公司由李娜创立", "星河公司", "founded by", "", "李娜");
+    sheet.is_one("《远山》是由陈伟创作的。", "远山", "written by", "", "陈伟");
+    sheet.is_one("星河公司成立于1990年", "星河公司", "founded on", "", "1990年");
+    sheet.is_one("星河公司成立于杭州", "星河公司", "founded in", "", "杭州");
+    sheet.is_one("小明毕业于清华大学", "小明", "graduated from", "", "清华大学");
+    sheet.is_one("我毕业于清华大学", "user", "graduated from", "", "清华大学");
+    sheet.is_one("陈伟以山水画闻名", "陈伟", "famous for", "", "山水画");
+    sheet.is_one("陈伟是加拿大公民", "陈伟", "nationality", "", "加拿大");
+    sheet.is_one("李娜卒于苏州", "李娜", "died in", "", "苏州");
+    for text in ["会议由小明主持", "这本书由他写", "据说星河公司由李娜创立", "星河公司由谁创立？"]
+    {
+        let found = stated(text);
+        sheet.check(text, found.is_empty(), &found);
+    }
+}
+
+#[test]
 fn relative_clauses_name_their_relation() {
     let mut sheet = Sheet::default();
     sheet.is_one(

@@ -159,7 +159,7 @@ impl Cluster {
     }
 }
 
-fn access() -> v1::Access {
+pub(super) fn access() -> v1::Access {
     Access { tenant: "acme".into(), user: None, rights: Rights::ALL }.into()
 }
 

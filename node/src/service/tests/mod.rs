@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod harness;
+mod recheck;
 
 use harness::{
     Acknowledged, Cluster, GROUP, HEARTBEAT, bounded, linearizable, read, session, until, write,

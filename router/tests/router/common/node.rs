@@ -15,7 +15,7 @@ use holdfast_core::token::Seen;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::node_server::{Node, NodeServer};
 use holdfast_proto::v1::{self, read_meta_request::What};
-use holdfast_proto::{MESSAGE_BYTES_MAX, Refused};
+use holdfast_proto::{MESSAGE_BYTES_MAX, Refused, check_graph, graph_of};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -372,6 +372,18 @@ impl Node for Service {
         Ok(Response::new(v1::ReadTierResponse { entries, seen }))
     }
 
+    async fn graph(&self, request: Request<v1::GraphRequest>) -> Answer<v1::GraphResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let space = self.space(request.access, request.space)?;
+        let (what, sight) = (request.what.unwrap(), request.sight.unwrap());
+        let (response, seen) = self.read(&space, request.read, |state| {
+            check_graph(&what)?;
+            Ok(graph_of(state, &space, &what, &sight).unwrap())
+        })?;
+        Ok(Response::new(v1::GraphResponse { seen, ..response }))
+    }
+
     async fn read_meta(&self, request: Request<v1::ReadMetaRequest>) -> Answer<v1::ReadMetaResponse> {
         self.lead().await?;
         if self.node.fault() == Fault::MetaLost {
@@ -389,6 +401,7 @@ impl Node for Service {
             What::Tenant(id) => one(meta::tenant(&id)),
             What::Tenants(_) => all(meta::tenants()),
             What::Cluster(_) => one(meta::cluster()),
+            What::FactRules(tenant) => one(meta::fact_rules(&tenant)),
             What::KeysOf(keys) => all(meta::api_keys())
                 .into_iter()
                 .filter(|row| {
