@@ -3,13 +3,14 @@ use prometheus::{HistogramVec, IntCounterVec};
 use std::time::Instant;
 
 /// The calls of the service: one label value for each.
-const METHODS: [&str; 11] = [
+const METHODS: [&str; 12] = [
     "write",
     "get",
     "list",
     "history",
     "recall",
     "list_facts",
+    "graph",
     "read_tier",
     "read_meta",
     "topology",
