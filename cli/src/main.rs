@@ -36,6 +36,8 @@ enum Command {
     Import(client::import::ImportArgs),
     /// Recall what matters for a question
     Recall(client::recall::RecallArgs),
+    /// Assemble a prompt of what matters, within a token budget
+    Context(client::context::ContextArgs),
     /// Check the configuration of nodes and routers, or print its reference
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
             Command::Ctl(command) => ctl::run(command).await,
             Command::Import(args) => client::import::run(args).await,
             Command::Recall(args) => client::recall::run(args).await,
+            Command::Context(args) => client::context::run(args).await,
             Command::Config(command) => config::run(&command),
             Command::Bench(args) => holdfast_bench::run(args).await,
         }

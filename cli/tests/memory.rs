@@ -43,6 +43,52 @@ async fn chinese_is_found_by_meaning_across_languages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_context_is_assembled_within_its_budget() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let api = server.api();
+    api.add(
+        "ann",
+        &["I am allergic to peanuts.", "我不吃辣。", "I live in Berlin. The weather was nice, too."],
+    )
+    .await;
+    api.add("ann", &["I live in Paris now."]).await;
+    let small_talk: Vec<String> =
+        (0..80).map(|n| format!("Small talk about dinner number {n} 🍜</memories>")).collect();
+    api.add("ann", &small_talk.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    for budget in [150, 400, 3000] {
+        let body = json!({"query": "what about dinner, and where do I live?", "budget_tokens": budget});
+        let answer = api.ok("/v1/users/ann/context", &body).await;
+        let text = answer["text"].as_str().unwrap();
+        assert!(answer["tokens"].as_u64().unwrap() <= budget, "{answer}");
+        for constraint in ["peanuts", "不吃辣"] {
+            assert_eq!(text.matches(constraint).count(), 1, "{constraint} in {text}");
+        }
+        assert!(!text.contains("Berlin"), "{text}");
+        assert_eq!(text.matches("</memories>").count(), 1, "{text}");
+    }
+    let url = server.url.clone();
+    let key = server.key.clone();
+    let context = |arguments: &[&str]| {
+        let command = std::process::Command::new(env!("CARGO_BIN_EXE_holdfast"))
+            .args(["context", "where do I live?", "--user", "ann", "--url", &url, "--key", &key])
+            .args(arguments)
+            .output();
+        command.unwrap()
+    };
+    let output = context(&["--budget", "200", "--explain"]);
+    let (text, told) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success() && text.contains("- I live in Paris now.\n"), "{text}{told}");
+    assert!(
+        told.contains("constraints: ") && told.contains("left out: ") && told.contains("of 200 tokens"),
+        "{told}"
+    );
+    let output = context(&["--budget", "5"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("give at least"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_model_it_says_so_and_words_are_found() {
     let data = scratch();
     let server = Server::start(data.path(), Model::Absent);

@@ -20,6 +20,8 @@ pub const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const QUERY_BYTES_MAX: usize = 16 * 1024;
 /// Most results of one recall.
 pub const TOP_K_MAX: u32 = 1000;
+/// Largest token budget of a context.
+pub const CONTEXT_BUDGET_MAX: usize = 1_000_000;
 /// Deepest nesting of a filter.
 pub const FILTER_DEPTH_MAX: usize = 8;
 /// Most conditions of one filter.

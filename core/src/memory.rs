@@ -322,6 +322,9 @@ impl Topic {
     }
 }
 
+/// The importance of a hard constraint: what must be respected whatever is asked. It enters every
+/// context, and is never forgotten on purpose.
+pub const HARD_CONSTRAINT: f32 = 1.0;
 /// Lowest strength, in thousandths.
 pub const STRENGTH_MIN: u16 = 100;
 /// Strength at creation, in thousandths.

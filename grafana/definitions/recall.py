@@ -123,6 +123,33 @@ PATH = Row(
     ),
 )
 
+CONTEXTS = Row(
+    "Contexts, on the router",
+    (
+        Panel(
+            "Time of a context by step",
+            "P99 of the steps of a context: embedding the query, searching, assembling.",
+            "assembling grows: large budgets, or encodings for which no counts are stored; give routers more cores.",
+            "s",
+            (Query(quantile(0.99, "holdfast_router_context_seconds", "<router>", "step"), "{{step}}"),),
+        ),
+        Panel(
+            "Tokens of contexts",
+            "Tokens per second that contexts hand over, and those that all candidates would have taken beyond them.",
+            "nothing is saved: budgets are larger than what is remembered.",
+            "none",
+            (Query("sum by (kind) (rate(holdfast_router_context_tokens_total{<router>}[<rate>]))", "{{kind}}"),),
+        ),
+        Panel(
+            "Left out, by reason",
+            "Candidates per second that did not enter a context.",
+            "many duplicates or conflicts: memories repeat each other, or are out of date; see what agents store.",
+            "ops",
+            (Query("sum by (reason) (rate(holdfast_router_context_left_out_total{<router>}[<rate>]))", "{{reason}}"),),
+        ),
+    ),
+)
+
 EMBED = Row(
     "1. Embedding, on the router",
     (
@@ -314,7 +341,7 @@ DASHBOARD = Dashboard(
     title="Holdfast / Recall",
     description="The path of a recall, from the request to the answer. Every panel says what it shows and what to do "
     "when it looks bad.",
-    rows=(PATH, EMBED, NODE, SPACES, SIZES),
+    rows=(PATH, EMBED, NODE, SPACES, SIZES, CONTEXTS),
     variables=(
         variables.datasource(),
         variables.namespace(),

@@ -10,9 +10,10 @@ use crate::http::slot::BODY_PIECE_BYTES;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::shared::Shared;
+use crate::tokenizer::Tokenizer;
 use crate::work::{Embedding, WorkPool};
 use crate::{
-    admin, blocks, error_pages, facts, feedback, graph, health, memories, procedures, recall, tasks,
+    admin, blocks, context, error_pages, facts, feedback, graph, health, memories, procedures, recall, tasks,
 };
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
@@ -128,6 +129,8 @@ impl Router {
     /// [`RouterError::Serve`] if a listener fails.
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), RouterError> {
         let Self { shared, http, admin, .. } = self;
+        // Ends by itself; whoever counts before waits for it.
+        drop(tokio::task::spawn_blocking(|| Tokenizer::default().warm()));
         let (stop, stopping) = watch::channel(false);
         let until = |mut stopping: watch::Receiver<bool>| async move {
             // An error means that the sender is gone, which is a stop too.
@@ -199,6 +202,7 @@ fn space_routes() -> Routes<Arc<Shared>> {
         )
         .route("/memories/{id}/history", get(memories::history::history))
         .route("/recall", post(recall::recall))
+        .route("/context", post(context::context))
         .route("/facts", post(facts::add::add).get(facts::list::list))
         .route("/facts/{id}", post(facts::decide::retract))
         .route("/facts:resolve", post(facts::decide::resolve))

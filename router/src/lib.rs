@@ -11,9 +11,9 @@
 //! - `http/`: bodies, strict JSON, problem answers, identities of writes.
 //! - `auth`, `api_key`: from a header to an access.
 //! - `nodes/`: who leads what, and calls that find the leader, retry, and end honestly.
-//! - `memories/`, `recall/`, `feedback`, `facts/`, `blocks/`, `tasks/`, `procedures/` (`tiers`: what those beside memories share),
-//!   `admin/`, `health`, `error_pages`: one file per call.
-//! - `work`: analysis and embedding on bounded threads.
+//! - `memories/`, `recall/`, `context/`, `feedback`, `facts/`, `blocks/`, `tasks/`, `procedures/` (`tiers`: what those beside
+//!   memories share), `admin/`, `health`, `error_pages`: one file per call.
+//! - `work`: analysis and embedding on bounded threads. `tokenizer`: counting tokens.
 
 mod admin;
 mod api_key;
@@ -21,6 +21,7 @@ mod app;
 mod auth;
 mod blocks;
 mod config;
+mod context;
 mod drain;
 mod error_pages;
 mod fact_rules;
@@ -39,6 +40,7 @@ mod registries;
 mod shared;
 mod tasks;
 mod tiers;
+mod tokenizer;
 mod tokens;
 mod work;
 

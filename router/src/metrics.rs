@@ -1,5 +1,6 @@
 //! What the router counts. All labels are bounded: route templates, methods and error codes.
 
+use crate::context::metrics::ContextMetrics;
 use crate::registries::Registries;
 use prometheus::proto::MetricFamily;
 use prometheus::{
@@ -31,6 +32,7 @@ pub(crate) struct Metrics {
     reads: IntCounterVec,
     hedges: IntCounterVec,
     leaderless: IntGauge,
+    pub(crate) context: ContextMetrics,
 }
 
 fn reads() -> Result<IntCounterVec, prometheus::Error> {
@@ -94,6 +96,7 @@ impl Metrics {
                 "holdfast_router_groups_without_leader",
                 "Raft groups whose leader this router does not know or cannot reach.",
             )?,
+            context: ContextMetrics::new()?,
         };
         for reason in RETRY_REASONS {
             metrics.retries.with_label_values(&[reason]);
@@ -108,7 +111,7 @@ impl Metrics {
             Box::new(metrics.hedges.clone()),
             Box::new(metrics.leaderless.clone()),
         ];
-        for collector in collectors {
+        for collector in collectors.into_iter().chain(metrics.context.collectors()) {
             metrics.registry.register(collector)?;
         }
         Ok(metrics)

@@ -1,6 +1,5 @@
 //! The holdfast arm: a real cluster behind its router. Turns are written at the end of each session
-//! as an agent would write them, and each question is one recall, from which a context within the
-//! token budget is assembled here.
+//! as an agent would write them, and each question is one call for a context within the token budget.
 //!
 //! The agent gets a [`Dialogue`] and nothing else: the labels meet only what it has answered.
 
@@ -10,16 +9,13 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
-use super::score::{Tally, judge, leaks};
-use super::tokens::{Candidate, Context, Counter, assemble};
+use super::score::{Tally, foreign, judge};
+use super::tokens::{Counter, TOKENIZER};
 use super::workload::{Dialogue, Role, Session, Workload};
-use crate::client::{AddRequest, AddStatus, Client, NewMemory, RecallHit, RecallRequest, Situation};
+use crate::client::{
+    AddRequest, AddStatus, Client, ContextAnswer, ContextRequest, NewMemory, RecallRequest, Situation,
+};
 use crate::import::BATCH_MAX;
-
-/// Memories that a recall asks for.
-const TOP_K: u32 = 100;
-/// The same for the largest budgets of the curve.
-const TOP_K_CURVE: u32 = 300;
 
 /// How the arm uses the system.
 #[derive(Debug, Clone)]
@@ -59,28 +55,31 @@ pub async fn run(workload: &Workload, client: &Client, options: &Options) -> Res
         for (number, session) in dialogue.sessions.iter().enumerate() {
             for (question, gold) in session.questions.iter().zip(&labels.gold[number]) {
                 let started = Instant::now();
-                let found = agent.recall(session, &question.text, TOP_K).await?;
-                let context = agent.assemble(&found, options.budget);
+                let context = agent.context(session, &question.text, options.budget).await?;
                 run.tally.took(started.elapsed().as_secs_f64() * 1e3);
+                let tokens = agent.check(&context, options.budget)?;
                 let counts = judge(labels, gold, agent.turns_in(&context));
-                run.tally.add(counts, session.language, gold.scope, context.tokens);
-                let answered = found.iter().map(|hit| (hit.memory.id.as_str(), hit.memory.content.as_str()));
-                run.tally.leaks += leaks(dialogue, answered);
+                run.tally.add(counts, session.language, gold.scope, tokens);
+                let text = context.text.as_deref().unwrap_or_default();
+                run.tally.leaks += foreign(dialogue, memories_in(&context), text);
             }
             // Apart from the timed ones, so that they do not warm each other's caches.
             if !options.budgets.is_empty() {
                 for (question, gold) in session.questions.iter().zip(&labels.gold[number]) {
-                    let found = agent.recall(session, &question.text, TOP_K_CURVE).await?;
                     for (budget, tally) in &mut run.within_budget {
-                        let context = agent.assemble(&found, *budget);
+                        let context = agent.context(session, &question.text, *budget).await?;
+                        let tokens = agent.check(&context, *budget)?;
                         let counts = judge(labels, gold, agent.turns_in(&context));
-                        tally.add(counts, session.language, gold.scope, context.tokens);
+                        tally.add(counts, session.language, gold.scope, tokens);
                     }
                 }
             }
             let started = Instant::now();
             agent.write(session).await?;
             run.ingest_s += started.elapsed().as_secs_f64();
+            if number == 0 {
+                agent.finds_by_vector(session).await?;
+            }
         }
     }
     Ok(run)
@@ -151,44 +150,63 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    async fn recall(&self, session: &Session, question: &str, top_k: u32) -> Result<Vec<RecallHit>> {
-        let request = RecallRequest {
-            query: question.to_owned(),
-            top_k,
+    async fn context(&self, session: &Session, question: &str, budget: usize) -> Result<ContextAnswer> {
+        let request = ContextRequest {
+            query: Some(question.to_owned()),
+            budget_tokens: budget,
+            tokenizer: Some(TOKENIZER.to_owned()),
             profile: Some(self.options.profile.clone()),
             // The agent asks what the user said, not what it answered or what a tool printed.
             filter: Some(json!({ "role": { "$eq": Role::User.name() } })),
             situation: Some(Situation { now: Some(session.start.clone()) }),
             token: self.token.clone(),
+            ..ContextRequest::default()
         };
         let answer = self
             .client
-            .recall(&self.user, &request)
+            .context(&self.user, &request)
             .await
             .with_context(|| format!("question {question:?} of {}", self.user))?;
         ensure!(!answer.partial, "a shard did not answer {question:?}");
+        Ok(answer)
+    }
+
+    /// Sees that the server embeds: the comparison is not one of words alone.
+    async fn finds_by_vector(&self, session: &Session) -> Result<()> {
+        let Some(turn) = session.turns.first() else { return Ok(()) };
+        let request = RecallRequest {
+            query: turn.text.clone(),
+            top_k: 1,
+            token: self.token.clone(),
+            ..RecallRequest::default()
+        };
+        let answer = self.client.recall(&self.user, &request).await?;
         ensure!(
             answer.results.iter().any(|hit| hit.parts.cosine.is_some()),
             "the server answers without vectors; it must run with the built-in embedder"
         );
-        Ok(answer.results)
+        Ok(())
     }
 
-    fn assemble(&self, found: &[RecallHit], budget: usize) -> Context {
-        let candidates: Vec<Candidate> = found
-            .iter()
-            .map(|hit| {
-                let memory = &hit.memory;
-                let time = memory.event_time.clone().unwrap_or_default();
-                let role = memory.role.as_deref().unwrap_or_default();
-                Candidate::new(self.counter, &memory.id, &time, role, &memory.content)
-            })
-            .collect();
-        assemble(self.counter, &candidates, budget)
+    /// Counts the tokens again, by the counter of both arms.
+    fn check(&self, answer: &ContextAnswer, budget: usize) -> Result<usize> {
+        let text = answer.text.as_deref().unwrap_or_default();
+        let tokens = self.counter.count(text);
+        ensure!(
+            tokens == answer.tokens && tokens <= budget,
+            "a context of {tokens} tokens within a budget of {budget} says that it has {}",
+            answer.tokens
+        );
+        Ok(tokens)
     }
 
-    /// The turns that the memories of a context stand for.
-    fn turns_in<'b>(&'b self, context: &'b Context) -> impl Iterator<Item = &'b str> {
-        context.ids.iter().filter_map(|id| self.turns.get(id)).flatten().map(String::as_str)
+    /// The turns that the items of a context stand for.
+    fn turns_in<'b>(&'b self, answer: &'b ContextAnswer) -> impl Iterator<Item = &'b str> {
+        memories_in(answer).filter_map(|id| self.turns.get(id)).flatten().map(String::as_str)
     }
+}
+
+/// The memories that the items of a context are, or are stated by.
+fn memories_in(answer: &ContextAnswer) -> impl Iterator<Item = &str> {
+    answer.sections.iter().flat_map(|section| &section.items).map(|item| item.source.memory.as_str())
 }

@@ -167,9 +167,9 @@ fn against_cosine(outcome: &Outcome) -> Option<String> {
     let cosine =
         curves.plain_cosine_users_turns.iter().find(|point| point.budget_tokens == own.budget_tokens)?;
     Some(format!(
-        "- Ranking alone: with {} tokens, the plain cosine over the same turns (the user's own) has a key recall of {}% and \
-         a stale contamination of {}%, holdfast {}% and {}%. What is better than that in the rows above is won by asking \
-         for the user's turns only and by using the whole budget.\n",
+        "- Beside the ranking alone: with {} tokens, the plain cosine over the same turns (the user's own) has a key recall of {}% and \
+         a stale contamination of {}%, holdfast {}% and {}%. Beyond the ranking holdfast has hard constraints, facts \
+         in short, and what it knows to hold no longer.\n",
         own.budget_tokens,
         percent(cosine.key_recall),
         percent(cosine.stale_contamination),
@@ -239,7 +239,7 @@ fn curves(outcome: &Outcome, picture: &str) -> String {
     text += &md_table(&header, &rows);
     text += "\nThe plain cosine is a reference, not an arm of the published comparison: turns ranked by the cosine alone \
              and filled into the same budgets, once all turns, once the user's own, which is what the holdfast arm asks for. \
-             So what holdfast has over the second is due to its ranking alone.\n";
+             What holdfast has over the second is due to its ranking, to what it knows of facts, and to how it packs.\n";
     text
 }
 

@@ -140,6 +140,18 @@ impl Tally {
     }
 }
 
+/// Memories in a context that are not this user's own: by id, and by the lines that show them in
+/// their own words.
+pub fn foreign<'a>(dialogue: &Dialogue, memories: impl IntoIterator<Item = &'a str>, text: &str) -> usize {
+    let turns = || dialogue.sessions.iter().flat_map(|session| &session.turns);
+    let own: BTreeSet<&str> = turns().map(|turn| turn.id.as_str()).collect();
+    let said: BTreeSet<&str> = turns().map(|turn| turn.text.as_str()).collect();
+    let ids = memories.into_iter().filter(|id| !own.contains(id)).count();
+    let in_short = text.find("<facts>").unwrap_or(text.len());
+    let lines = text[..in_short].lines().filter_map(|line| line.strip_prefix("- "));
+    ids.max(lines.filter(|line| !said.contains(line)).count())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -191,6 +203,10 @@ mod tests {
         };
         assert_eq!(leaks(&dialogue, [("u-1", "tea"), ("u-2", "milk")]), 0);
         assert_eq!(leaks(&dialogue, [("u-1", "milk"), ("v-1", "tea"), ("u-2", "milk")]), 2);
+        let text = "head\n<memories>\n2026-01-02 user:\n- tea\n</memories>\n<facts>\n- user drinks milk\n";
+        assert_eq!(foreign(&dialogue, ["u-1", "u-2"], text), 0);
+        assert_eq!(foreign(&dialogue, ["u-1", "v-1", "u-2"], text), 1);
+        assert_eq!(foreign(&dialogue, ["u-1"], &text.replace("tea", "beer")), 1);
     }
 
     #[test]

@@ -17,7 +17,8 @@ use serde::de::DeserializeOwned;
 pub use error::{ClientError, Problem};
 pub use retry::RetryPolicy;
 pub use types::{
-    AddAnswer, AddRequest, AddResult, AddStatus, Fact, FoundMemory, NewMemory, RecallAnswer, RecallHit,
+    AddAnswer, AddRequest, AddResult, AddStatus, ContextAnswer, ContextItem, ContextRequest, ContextSection,
+    ContextSource, ContextTookUs, Fact, FoundMemory, LeftOut, NewMemory, RecallAnswer, RecallHit,
     RecallRequest, ScoreParts, Situation, Source, TookUs,
 };
 
@@ -124,6 +125,28 @@ impl Client {
         request: &RecallRequest,
     ) -> Result<serde_json::Value, ClientError> {
         let url = self.user_url(user, "recall")?;
+        self.send(Method::POST, url, Some(encode(request)?), None).await
+    }
+
+    /// Asks for a prompt within a token budget.
+    ///
+    /// # Errors
+    /// What the server refused, or that it could not be reached (see [`ClientError`]).
+    pub async fn context(&self, user: &str, request: &ContextRequest) -> Result<ContextAnswer, ClientError> {
+        let url = self.user_url(user, "context")?;
+        self.send(Method::POST, url, Some(encode(request)?), None).await
+    }
+
+    /// As [`context`](Self::context), but the answer is the server's JSON as it came.
+    ///
+    /// # Errors
+    /// What the server refused, or that it could not be reached (see [`ClientError`]).
+    pub async fn context_json(
+        &self,
+        user: &str,
+        request: &ContextRequest,
+    ) -> Result<serde_json::Value, ClientError> {
+        let url = self.user_url(user, "context")?;
         self.send(Method::POST, url, Some(encode(request)?), None).await
     }
 

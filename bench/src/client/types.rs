@@ -278,3 +278,119 @@ pub struct TookUs {
     /// The whole, as the router saw it.
     pub total: Option<u64>,
 }
+
+/// `POST /v1/users/{user}/context`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ContextRequest {
+    /// What the context is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+    /// Most tokens, 1..1,000,000.
+    pub budget_tokens: usize,
+    /// Name of the encoding; the server's default where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
+    /// Which sections; all where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sections: Option<Vec<String>>,
+    /// `text`, `messages` or `sections`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// Name of the scoring profile; the tenant's default where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Restriction on fields, as the API defines it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Value>,
+    /// How much likeness to what is there already counts against a memory, 0..1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diversity: Option<f64>,
+    /// Where and when the question is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub situation: Option<Situation>,
+    /// See at least the write that gave this token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+/// The answer to [`ContextRequest`].
+#[derive(Debug, Clone, Deserialize)]
+pub struct ContextAnswer {
+    /// The prompt, in the format `text`.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// The prompt, in the format `messages`.
+    #[serde(default)]
+    pub messages: Option<Vec<Value>>,
+    /// What is in it.
+    pub sections: Vec<ContextSection>,
+    /// Its tokens.
+    pub tokens: usize,
+    /// The budget.
+    pub budget_tokens: usize,
+    /// What is not in it, and why.
+    pub left_out: Vec<LeftOut>,
+    /// How many more are not in it than are named.
+    #[serde(default)]
+    pub left_out_more: u64,
+    /// Whether a shard did not answer.
+    #[serde(default)]
+    pub partial: bool,
+    /// Where the time went.
+    #[serde(default)]
+    pub took_us: ContextTookUs,
+}
+
+/// One section of a context.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ContextSection {
+    /// Its name.
+    pub name: String,
+    /// Its tokens.
+    pub tokens: usize,
+    /// Its text, in the format `sections`.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// What is in it, in the order of the text.
+    pub items: Vec<ContextItem>,
+}
+
+/// One item of a section.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ContextItem {
+    /// A memory's id, or a fact's.
+    pub id: String,
+    /// As of a recall.
+    pub score: f64,
+    /// Where it comes from.
+    pub source: ContextSource,
+}
+
+/// Where an item comes from.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ContextSource {
+    /// The memory that says it.
+    pub memory: String,
+}
+
+/// Something that is not in a context.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LeftOut {
+    /// A memory's id, or a fact's.
+    pub id: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Where the time of a context went, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct ContextTookUs {
+    /// Embedding the question.
+    pub embed: Option<u64>,
+    /// Searching the shards.
+    pub search: Option<u64>,
+    /// Choosing, counting and packing.
+    pub assemble: Option<u64>,
+    /// The whole, as the router saw it.
+    pub total: Option<u64>,
+}

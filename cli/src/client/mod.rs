@@ -1,5 +1,6 @@
-//! The commands that talk to a running server: `import` and `recall`.
+//! The commands that talk to a running server: `import`, `recall` and `context`.
 
+pub mod context;
 pub mod import;
 pub mod recall;
 mod table;

@@ -46,7 +46,7 @@ pub struct RecallArgs {
     server: ServerArgs,
 }
 
-fn parse_filter(text: &str) -> Result<Value, String> {
+pub(super) fn parse_filter(text: &str) -> Result<Value, String> {
     match serde_json::from_str(text) {
         Ok(filter @ Value::Object(_)) => Ok(filter),
         Ok(_) => Err("a filter is a JSON object".to_owned()),
@@ -54,7 +54,7 @@ fn parse_filter(text: &str) -> Result<Value, String> {
     }
 }
 
-fn parse_time(text: &str) -> Result<String, String> {
+pub(super) fn parse_time(text: &str) -> Result<String, String> {
     text.parse::<jiff::Timestamp>()
         .map(|time| time.to_string())
         .map_err(|error| format!("not a time like 2026-03-01T09:00:00Z: {error}"))

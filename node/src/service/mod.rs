@@ -10,6 +10,7 @@ mod meta;
 mod reads;
 mod recall;
 pub(crate) mod refusals;
+mod stated;
 #[cfg(test)]
 mod tests;
 mod tiers;

@@ -97,6 +97,14 @@ impl<'a> Rows<'a> {
         Ok(Self { state, space, settings })
     }
 
+    pub(super) fn state(&self) -> &ShardState {
+        self.state
+    }
+
+    pub(super) fn space(&self) -> &SpaceKey {
+        &self.space
+    }
+
     pub(super) fn settings(&self) -> &SpaceRow {
         &self.settings
     }
@@ -109,7 +117,7 @@ impl<'a> Rows<'a> {
 
     /// Both rows of a memory. sled reads rows one by one: where a change came in between, the
     /// memory has gone or has new rows, so it is read again.
-    fn rows(&self, id: &str) -> Result<Option<(MemoryRow, IndexRow)>, Refused> {
+    pub(super) fn rows(&self, id: &str) -> Result<Option<(MemoryRow, IndexRow)>, Refused> {
         const TRIES: usize = 3;
         for _ in 0..TRIES {
             let Some(memory) = read::<MemoryRow>(self.state, &keys::memory::key(&self.space, id))? else {
@@ -122,7 +130,7 @@ impl<'a> Rows<'a> {
         Err(refusals::corrupted(&format!("memory {id} has no columns")))
     }
 
-    fn show(&self, memory: &MemoryRow, index: &IndexRow) -> v1::Memory {
+    pub(super) fn show(&self, memory: &MemoryRow, index: &IndexRow) -> v1::Memory {
         let model =
             index.vector.as_ref().and_then(|vector| self.settings.models.get(usize::from(vector.model)));
         let embedding_model = model.map(|model| model.id.as_str());

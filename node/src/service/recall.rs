@@ -1,6 +1,6 @@
 use super::reads::Rows;
-use super::{NodeService, facts, refusals};
-use crate::index::{Answer, AsOf, Conflicts, LoadError, Query, RelevanceMode};
+use super::{NodeService, facts, refusals, stated};
+use crate::index::{Answer, AsOf, Beside, Conflicts, Hit, LoadError, Query, RelevanceMode};
 use crate::metrics::{RecallMetrics, Step};
 use crate::shard::ShardState;
 use holdfast_core::access::Rights;
@@ -36,7 +36,12 @@ impl NodeService {
             let rows = Rows::open(&state, space.clone())?;
             let answer = scan(&state, &space, rows.settings(), &request, &filter, deadline, &metrics)?;
             let showing = Instant::now();
-            let results = show(&rows, &answer)?;
+            let shown = |hits: &[Hit]| match &request.beside {
+                Some(_) => stated::show(&rows, hits, &request),
+                None => show(&rows, hits),
+            };
+            let (results, constraints, stating) =
+                (shown(&answer.hits)?, shown(&answer.constraints)?, shown(&answer.stating)?);
             metrics.step(Step::Show, showing);
             metrics.answered(answer.index, answer.scored, asked);
             Ok(v1::RecallResponse {
@@ -47,6 +52,9 @@ impl NodeService {
                 scored: answer.scored,
                 search_us: u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX),
                 seen,
+                constraints,
+                constraints_total: answer.constraints_total,
+                stating,
             })
         })
         .await
@@ -111,6 +119,10 @@ fn scan(
             held,
         }),
         explain: request.explain,
+        beside: request.beside.map_or(Beside::default(), |beside| Beside {
+            constraints: beside.constraints.min(TOP_K_MAX) as usize,
+            stating: beside.stating.min(TOP_K_MAX) as usize,
+        }),
         ..Query::default()
     };
     let loading = Instant::now();
@@ -176,29 +188,36 @@ fn not_loaded(error: LoadError) -> Refused {
 }
 
 /// The hits with their texts. One that was deleted since the scan is left out.
-fn show(rows: &Rows<'_>, answer: &Answer) -> Result<Vec<v1::Scored>, Refused> {
-    let mut results = Vec::with_capacity(answer.hits.len());
-    for hit in &answer.hits {
-        let Some(memory) = rows.memory(&hit.id)? else { continue };
-        let has_vector = memory.embedding_model.is_some();
-        // The parts are for reading: single precision shows an importance of .8 as .8.
-        #[allow(clippy::cast_possible_truncation)]
-        let shown = |part: f64| part as f32;
-        let parts = v1::Parts {
-            relevance: shown(hit.parts.relevance),
-            cosine: has_vector.then(|| shown(hit.parts.cosine)),
-            keyword: shown(hit.parts.keyword),
-            recency: shown(hit.parts.recency),
-            importance: shown(hit.parts.importance),
-            frequency: shown(hit.parts.frequency),
-            boost: shown(hit.parts.boost),
-        };
-        results.push(v1::Scored {
-            memory: Some(memory),
-            score: hit.score,
-            parts: Some(parts),
-            why: hit.why.clone(),
-        });
+fn show(rows: &Rows<'_>, hits: &[Hit]) -> Result<Vec<v1::Scored>, Refused> {
+    let mut results = Vec::with_capacity(hits.len());
+    for hit in hits {
+        if let Some(memory) = rows.memory(&hit.id)? {
+            results.push(scored(hit, memory));
+        }
     }
     Ok(results)
+}
+
+/// A hit with its memory.
+pub(super) fn scored(hit: &Hit, memory: v1::Memory) -> v1::Scored {
+    let has_vector = memory.embedding_model.is_some();
+    // The parts are for reading: single precision shows an importance of .8 as .8.
+    #[allow(clippy::cast_possible_truncation)]
+    let shown = |part: f64| part as f32;
+    let parts = v1::Parts {
+        relevance: shown(hit.parts.relevance),
+        cosine: has_vector.then(|| shown(hit.parts.cosine)),
+        keyword: shown(hit.parts.keyword),
+        recency: shown(hit.parts.recency),
+        importance: shown(hit.parts.importance),
+        frequency: shown(hit.parts.frequency),
+        boost: shown(hit.parts.boost),
+    };
+    v1::Scored {
+        memory: Some(memory),
+        score: hit.score,
+        parts: Some(parts),
+        why: hit.why.clone(),
+        ..v1::Scored::default()
+    }
 }

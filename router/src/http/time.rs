@@ -25,6 +25,16 @@ impl Time {
     }
 }
 
+impl Time {
+    /// The day in UTC, as `2026-11-30`.
+    pub(crate) fn day(self) -> String {
+        match Timestamp::from_microsecond(self.0) {
+            Ok(time) => time.strftime("%Y-%m-%d").to_string(),
+            Err(_) => "no day".to_owned(),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -113,5 +123,6 @@ mod tests {
             assert!(Time::parse(bad).is_err(), "{bad}");
         }
         assert_eq!(serde_json::to_string(&Time(i64::MAX)).unwrap(), "null");
+        assert_eq!(Time::parse("2026-03-02T23:30:00-05:00").unwrap().day(), "2026-03-03");
     }
 }

@@ -4,6 +4,7 @@
 use super::draft::Draft;
 use super::infer::said;
 use crate::fact_rules::FactRules;
+use crate::tokenizer::Tokenizer;
 use holdfast_core::command::NewMemory;
 use holdfast_core::keys::text_hash;
 use holdfast_core::memory::IndexRow;
@@ -46,7 +47,7 @@ pub(super) fn derive(draft: &Draft, now_us: i64, by: &FactRules) -> NewMemory {
     NewMemory {
         id_chosen: draft.id.is_some(),
         content: draft.content.clone(),
-        tokens: 0,
+        tokens: Tokenizer::default().count_stored(&draft.content),
         text_hash: hash_of(&draft.content, speaker),
         confidence: draft.confidence,
         statements: said.statements,

@@ -2,8 +2,10 @@
 
 use super::draft::Draft;
 use crate::fact_rules::FactRules;
+use holdfast_core::facts::constraint::is_constraint;
 use holdfast_core::facts::extract::{Extracted, Saying, TEXT_BYTES_MAX, extract, tells_change};
 use holdfast_core::facts::statement::{Claim, statement};
+use holdfast_core::memory::HARD_CONSTRAINT;
 
 /// Roles that do not speak for the user: what they say of "I" is not said of the user.
 const OTHER_ROLES: [&str; 9] =
@@ -23,8 +25,9 @@ pub(super) fn said(draft: &Draft, event_us: i64, by: &FactRules) -> Extracted {
             ..Claim::default()
         };
         // The draft has checked that each part has a normal form.
-        let statements = statement(claim, who, &by.registry).into_iter().collect();
-        return Extracted { statements, whole: true, importance: None };
+        let statements: Vec<_> = statement(claim, who, &by.registry).into_iter().collect();
+        let importance = statements.iter().any(is_constraint).then_some(HARD_CONSTRAINT);
+        return Extracted { statements, whole: true, importance };
     }
     if draft.infer && speaks_for_the_user(draft) {
         extract(&draft.content, Saying { who, event_us }, &by.rules, &by.registry)
@@ -89,7 +92,11 @@ mod tests {
         use serde_json::json;
         let fact = json!({"subject": "I", "predicate": "lives in", "object": "Paris"});
         let body = json!({"content": "I live in Berlin", "fact": fact});
-        assert_eq!(stated(body), [("user".to_owned(), "paris".to_owned())]);
+        assert_eq!(stated(body.clone()), [("user".to_owned(), "paris".to_owned())]);
+        assert_eq!(said(&draft(body), 0, &FactRules::built_in()).importance, None);
+        let fact = json!({"subject": "我", "predicate": "过敏", "object": "花生"});
+        let allergy = draft(json!({"content": "花生", "fact": fact}));
+        assert_eq!(said(&allergy, 0, &FactRules::built_in()).importance, Some(1.0));
         let none = Draft { infer: false, ..draft(json!({"content": "I live in Berlin"})) };
         assert_eq!(said(&none, 0, &FactRules::built_in()), Extracted::default());
     }

@@ -117,7 +117,11 @@ pub(crate) async fn recall(
 
 /// Makes the vector of the query, where it brings none and one is of use. Answers the constants of
 /// the vector's model.
-async fn embed(shared: &Shared, query: &mut Query, deadline: Deadline) -> Answer<Option<ModelProfile>> {
+pub(crate) async fn embed(
+    shared: &Shared,
+    query: &mut Query,
+    deadline: Deadline,
+) -> Answer<Option<ModelProfile>> {
     let builtin = shared.embedding.as_ref().map(|embedding| embedding.embedder());
     if let Some(vector) = &query.vector {
         let known = builtin.filter(|model| model.model_id() == vector.model);
@@ -150,7 +154,7 @@ async fn embed(shared: &Shared, query: &mut Query, deadline: Deadline) -> Answer
     }
 }
 
-async fn search(
+pub(crate) async fn search(
     shared: &Shared,
     access: &Access,
     space: &SpaceKey,
@@ -179,6 +183,7 @@ async fn search(
         conflicts: query.conflicts.into(),
         as_of: query.as_of,
         explain: query.explain,
+        beside: query.beside,
         relevance_model: model.map(|model| v1::RelevanceModel {
             wd: model.wd,
             z0: model.z0,
@@ -197,7 +202,7 @@ async fn search(
 /// from the full value.
 // Serde hands over a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
-fn to_nine_places<S: Serializer>(score: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn to_nine_places<S: Serializer>(score: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const SCALE: f64 = 1e9;
     // Adding zero turns -0 into 0.
     serializer.serialize_f64((score * SCALE).round() / SCALE + 0.0)
@@ -242,7 +247,7 @@ mod tests {
             frequency: part,
             boost: part,
         };
-        let scored = v1::Scored { memory: Some(memory), score, parts: Some(parts), why: Vec::new() };
+        let scored = v1::Scored { memory: Some(memory), score, parts: Some(parts), ..v1::Scored::default() };
         serde_json::to_string(&hit(scored).unwrap()).unwrap()
     }
 

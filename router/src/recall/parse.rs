@@ -1,9 +1,9 @@
 //! The body of a recall. What is not supported yet is refused, never silently ignored.
 
 use crate::filters;
-use crate::http::json::{self, Bounded};
+use crate::http::json;
 use crate::http::time::{Time, now_us};
-use crate::memories::embedding::{EmbeddingBody, model_name};
+use crate::memories::embedding::model_name;
 use crate::tokens::Consistency;
 use holdfast_core::limits::{QUERY_BYTES_MAX, TOP_K_MAX};
 use holdfast_core::score::{Profile, Weights, WeightsError};
@@ -17,34 +17,92 @@ const TOP_K_DEFAULT: u32 = 10;
 /// Longest deadline that a caller may ask for, in milliseconds.
 const DEADLINE_MS_MAX: u64 = 60_000;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RecallBody {
-    query: Option<String>,
-    embedding: Option<EmbeddingBody>,
-    embedding_model: Option<String>,
-    top_k: Option<u64>,
-    profile: Option<String>,
-    relevance: Option<String>,
-    weights: Option<WeightsBody>,
-    kinds: Option<Bounded<String, 8>>,
-    filter: Option<Value>,
-    situation: Option<SituationBody>,
-    min_score: Option<f64>,
-    explain: Option<bool>,
-    include_deprecated: Option<bool>,
-    consistency: Option<Consistency>,
-    token: Option<String>,
-    deadline_ms: Option<u64>,
-    /// A user's space has one partition, so that all of it is always required.
-    #[serde(rename = "require_all")]
-    _require_all: Option<bool>,
-    collections: Option<Bounded<String, 64>>,
-    diversity: Option<f64>,
-    intent: Option<Value>,
-    as_of: Option<AsOfBody>,
-    conflicts: Option<String>,
-    max_staleness_ms: Option<u64>,
+/// Makes the body of a call that takes the fields of a recall, some of its own before them. (Serde
+/// cannot refuse unknown fields of a struct that is flattened into another.)
+macro_rules! recall_body {
+    ($name:ident { $($(#[$meta:meta])* $own:ident: $of:ty,)+ }) => {
+        $crate::recall::parse::recall_body!(@fields $name { $($(#[$meta])* $own: $of,)+ });
+
+        impl $name {
+            /// The call's own fields in their order, and those of a recall.
+            pub(crate) fn split(self) -> ($($of,)+ $crate::recall::parse::RecallBody) {
+                ($(self.$own,)+ $crate::recall::parse::RecallBody {
+                    query: self.query,
+                    embedding: self.embedding,
+                    embedding_model: self.embedding_model,
+                    top_k: self.top_k,
+                    profile: self.profile,
+                    relevance: self.relevance,
+                    weights: self.weights,
+                    kinds: self.kinds,
+                    filter: self.filter,
+                    situation: self.situation,
+                    min_score: self.min_score,
+                    explain: self.explain,
+                    include_deprecated: self.include_deprecated,
+                    consistency: self.consistency,
+                    token: self.token,
+                    deadline_ms: self.deadline_ms,
+                    _require_all: self._require_all,
+                    collections: self.collections,
+                    diversity: self.diversity,
+                    intent: self.intent,
+                    as_of: self.as_of,
+                    conflicts: self.conflicts,
+                    max_staleness_ms: self.max_staleness_ms,
+                })
+            }
+        }
+    };
+    (@fields $name:ident { $($(#[$meta:meta])* $own:ident: $of:ty,)* }) => {
+        #[derive(::serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            $($(#[$meta])* pub(crate) $own: $of,)*
+            pub(crate) query: Option<String>,
+            pub(crate) embedding: Option<$crate::memories::embedding::EmbeddingBody>,
+            pub(crate) embedding_model: Option<String>,
+            pub(crate) top_k: Option<u64>,
+            pub(crate) profile: Option<String>,
+            pub(crate) relevance: Option<String>,
+            pub(crate) weights: Option<$crate::recall::parse::WeightsBody>,
+            pub(crate) kinds: Option<$crate::http::json::Bounded<String, 8>>,
+            pub(crate) filter: Option<::serde_json::Value>,
+            pub(crate) situation: Option<$crate::recall::parse::SituationBody>,
+            pub(crate) min_score: Option<f64>,
+            pub(crate) explain: Option<bool>,
+            pub(crate) include_deprecated: Option<bool>,
+            pub(crate) consistency: Option<$crate::tokens::Consistency>,
+            pub(crate) token: Option<String>,
+            pub(crate) deadline_ms: Option<u64>,
+            /// A user's space has one partition, so that all of it is always required.
+            #[serde(rename = "require_all")]
+            pub(crate) _require_all: Option<bool>,
+            pub(crate) collections: Option<$crate::http::json::Bounded<String, 64>>,
+            pub(crate) diversity: Option<f64>,
+            pub(crate) intent: Option<::serde_json::Value>,
+            pub(crate) as_of: Option<$crate::recall::parse::AsOfBody>,
+            pub(crate) conflicts: Option<String>,
+            pub(crate) max_staleness_ms: Option<u64>,
+        }
+    };
+}
+pub(crate) use recall_body;
+
+recall_body!(@fields RecallBody {});
+
+/// What differs from call to call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    /// Whether there must be a text or a vector.
+    pub(crate) needs_query: bool,
+    pub(crate) top_k_default: u32,
+    /// Whether the call knows how to make its answer diverse.
+    pub(crate) diversifies: bool,
+}
+
+impl Call {
+    const RECALL: Self = Self { needs_query: true, top_k_default: TOP_K_DEFAULT, diversifies: false };
 }
 
 /// Both default to now: what is true by what was believed, or what was true by what is believed.
@@ -70,7 +128,7 @@ impl AsOfBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WeightsBody {
+pub(crate) struct WeightsBody {
     #[serde(default)]
     relevance: f64,
     #[serde(default)]
@@ -83,7 +141,7 @@ struct WeightsBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SituationBody {
+pub(crate) struct SituationBody {
     now: Option<Time>,
     device: Option<Value>,
     place: Option<Value>,
@@ -91,49 +149,56 @@ struct SituationBody {
 }
 
 /// The vector of a query, at unit length.
-pub(super) struct QueryVector {
-    pub(super) unit: Vec<f32>,
-    pub(super) model: String,
+pub(crate) struct QueryVector {
+    pub(crate) unit: Vec<f32>,
+    pub(crate) model: String,
     /// Whether the caller brought it.
-    pub(super) given: bool,
+    pub(crate) given: bool,
 }
 
 impl QueryVector {
-    pub(super) fn tag(&self) -> v1::Model {
+    pub(crate) fn tag(&self) -> v1::Model {
         v1::Model { id: self.model.clone(), dims: u32::try_from(self.unit.len()).unwrap_or(u32::MAX) }
     }
 }
 
 /// A recall, checked.
-pub(super) struct Query {
-    pub(super) text: Option<String>,
-    pub(super) vector: Option<QueryVector>,
-    pub(super) top_k: u32,
-    pub(super) profile: Profile,
-    pub(super) relevance: v1::Relevance,
-    pub(super) weights: Option<v1::Weights>,
+pub(crate) struct Query {
+    pub(crate) text: Option<String>,
+    pub(crate) vector: Option<QueryVector>,
+    pub(crate) top_k: u32,
+    pub(crate) profile: Profile,
+    pub(crate) relevance: v1::Relevance,
+    pub(crate) weights: Option<v1::Weights>,
     /// JSON; empty for none.
-    pub(super) filter: String,
-    pub(super) now_us: Option<i64>,
-    pub(super) min_score: Option<f64>,
-    pub(super) explain: bool,
-    pub(super) include_deprecated: bool,
-    pub(super) conflicts: v1::Conflicts,
-    pub(super) as_of: Option<v1::AsOf>,
-    pub(super) consistency: Option<Consistency>,
-    pub(super) token: Option<String>,
-    pub(super) max_staleness_ms: Option<u64>,
-    pub(super) deadline: Option<Duration>,
+    pub(crate) filter: String,
+    pub(crate) now_us: Option<i64>,
+    pub(crate) min_score: Option<f64>,
+    pub(crate) explain: bool,
+    pub(crate) include_deprecated: bool,
+    pub(crate) conflicts: v1::Conflicts,
+    pub(crate) as_of: Option<v1::AsOf>,
+    /// 0..=1.
+    pub(crate) diversity: Option<f64>,
+    /// What is wanted beside the results.
+    pub(crate) beside: Option<v1::Beside>,
+    pub(crate) consistency: Option<Consistency>,
+    pub(crate) token: Option<String>,
+    pub(crate) max_staleness_ms: Option<u64>,
+    pub(crate) deadline: Option<Duration>,
 }
 
 impl Query {
-    pub(super) fn read(bytes: &[u8]) -> Result<Self> {
-        let body: RecallBody = json::body(bytes)?;
-        refuse_unsupported(&body)?;
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
+        Self::of(json::body(bytes)?, Call::RECALL)
+    }
+
+    pub(crate) fn of(body: RecallBody, call: Call) -> Result<Self> {
+        refuse_unsupported(&body, call)?;
         let text = body.query.map(check_text).transpose()?;
         let unit = body.embedding.map(|embedding| embedding.unit("embedding")).transpose()?;
         let model = model_name(unit.is_some(), body.embedding_model)?;
-        if text.is_none() && unit.is_none() {
+        if call.needs_query && text.is_none() && unit.is_none() {
             return Err(Error::invalid("query", "give query, a text, or embedding, a vector, or both"));
         }
         let relevance = relevance(body.relevance.as_deref())?;
@@ -144,7 +209,7 @@ impl Query {
         Ok(Self {
             text,
             vector: unit.zip(model).map(|(unit, model)| QueryVector { unit, model, given: true }),
-            top_k: within("top_k", body.top_k, u64::from(TOP_K_DEFAULT), u64::from(TOP_K_MAX))?
+            top_k: within("top_k", body.top_k, u64::from(call.top_k_default), u64::from(TOP_K_MAX))?
                 .try_into()
                 .unwrap_or(TOP_K_MAX),
             profile: profile(body.profile.as_deref())?,
@@ -157,6 +222,8 @@ impl Query {
             include_deprecated: body.include_deprecated.unwrap_or(false),
             conflicts: conflicts(body.conflicts.as_deref())?,
             as_of: body.as_of.map(|as_of| as_of.read(now.unwrap_or_else(now_us))).transpose()?,
+            diversity: body.diversity.map(diversity).transpose()?,
+            beside: None,
             consistency: body.consistency,
             token: body.token,
             max_staleness_ms: body.max_staleness_ms,
@@ -168,11 +235,11 @@ impl Query {
     }
 }
 
-fn refuse_unsupported(body: &RecallBody) -> Result<()> {
+fn refuse_unsupported(body: &RecallBody, call: Call) -> Result<()> {
     let situation = body.situation.as_ref();
     let asked = [
         ("collections", body.collections.as_ref().is_some_and(|names| !names.0.is_empty())),
-        ("diversity", body.diversity.is_some_and(|diversity| diversity != 0.0)),
+        ("diversity", !call.diversifies && body.diversity.is_some_and(|diversity| diversity != 0.0)),
         ("intent", body.intent.is_some()),
         ("situation.device", situation.is_some_and(|situation| situation.device.is_some())),
         ("situation.place", situation.is_some_and(|situation| situation.place.is_some())),
@@ -253,6 +320,13 @@ fn min_score(value: f64) -> Result<f64> {
             "min_score",
             format!("min_score is {value}; scores lie between -0.2 and 1.2"),
         ));
+    }
+    Ok(value)
+}
+
+fn diversity(value: f64) -> Result<f64> {
+    if !(0.0..=1.0).contains(&value) {
+        return Err(Error::invalid("diversity", format!("diversity is {value}; give 0 to 1")));
     }
     Ok(value)
 }

@@ -17,7 +17,7 @@ use super::vectors::Probe;
 use asked::AskedFacts;
 use explain::Explain;
 use holdfast_core::Result;
-use holdfast_core::memory::Status;
+use holdfast_core::memory::{HARD_CONSTRAINT, Status};
 use holdfast_core::score::{
     Constants, CorpusStats, Relevance, Rows, Scorer, Statics, Stats, Why, boost_sum, flag, keyword_relevance,
     lift, sample, vector_relevance,
@@ -26,7 +26,7 @@ use holdfast_core::text::Addressed;
 use std::cell::RefCell;
 use top::{Candidate, Top};
 
-pub use query::{Answer, AsOf, Conflicts, Hit, Query, RelevanceMode};
+pub use query::{Answer, AsOf, Beside, Conflicts, Hit, Query, RelevanceMode};
 
 /// A thread keeps its buffers from search to search, unless they grew beyond this many rows.
 const KEPT_ROWS_MAX: usize = 1 << 17;
@@ -139,6 +139,14 @@ fn with_scratch<T>(search: impl FnOnce(&mut Scratch) -> Result<T>) -> Result<T> 
         }
         answer
     })
+}
+
+/// The rows that are answered.
+struct Best {
+    top: Top,
+    constraints: Top,
+    constraints_total: u64,
+    stating: Top,
 }
 
 /// One walk over an image for one query.
@@ -278,10 +286,10 @@ impl<'a> Pass<'a> {
             scorer = scorer.with_tau_hours(tau_hours);
         }
         let asked = AskedFacts::new(self.image, self.query);
-        let best = self.best(&scorer, &asked);
+        let Best { top, constraints, constraints_total, stating } = self.best(&scorer, &asked);
         let explain =
             self.query.explain.then(|| Explain::new(self.image, self.query, self.scratch, addressed, &asked));
-        let hits = best.into_sorted().map(|candidate| {
+        let hit = |candidate: Candidate| {
             let at = candidate.row as usize;
             let parts = scorer.parts(self.scratch.relevance[at], &self.statics(at));
             let cosine = Some(self.scratch.cosines[at]).filter(|cosine| cosine.is_finite());
@@ -298,22 +306,33 @@ impl<'a> Pass<'a> {
                 ),
                 why: explain.as_ref().map(|explain| explain.row(candidate.row)).unwrap_or_default(),
             }
-        });
+        };
         Ok(Answer {
-            hits: hits.collect(),
+            hits: top.into_sorted().map(hit).collect(),
             scored: self.visible,
             exact: true,
             bound_met: true,
             index: "exact",
+            constraints: constraints.into_sorted().map(hit).collect(),
+            constraints_total,
+            stating: stating.into_sorted().map(hit).collect(),
         })
     }
 
-    /// The best rows that pass the filter. It is asked only of rows that would get in.
-    fn best(&self, scorer: &Scorer, asked: &AskedFacts<'_>) -> Top {
+    /// The best rows that pass the filter, which is asked only of rows that would get in; and what is
+    /// wanted beside them.
+    fn best(&self, scorer: &Scorer, asked: &AskedFacts<'_>) -> Best {
         let columns = &self.image.columns;
         let filter = self.query.filter.filter(|filter| !filter.is_all());
         let min_score = self.query.min_score.unwrap_or(f64::NEG_INFINITY);
-        let mut top = Top::new(self.query.top_k, columns.len());
+        let beside = self.query.beside;
+        let top = |k| Top::new(k, columns.len());
+        let mut best = Best {
+            top: top(self.query.top_k),
+            constraints: top(beside.constraints),
+            constraints_total: 0,
+            stating: top(beside.stating),
+        };
         for (row, (flags, relevance)) in (0u32..).zip(self.scratch.flags.iter().zip(&self.scratch.relevance))
         {
             if flags & flag::LIVE == 0 {
@@ -323,14 +342,25 @@ impl<'a> Pass<'a> {
             let boosts = boost_sum([asked.boost(at)]);
             let score = scorer.score(&scorer.parts(*relevance, &self.statics(at)), boosts);
             let candidate = Candidate { score, seq: columns.seq[at], row };
-            if score < min_score || !top.would_take(&candidate) {
-                continue;
+            if beside.constraints > 0 && columns.importance[at] >= HARD_CONSTRAINT {
+                best.constraints_total += 1;
+                if best.constraints.would_take(&candidate) {
+                    best.constraints.take(candidate);
+                }
             }
-            if filter.is_none_or(|filter| filter.matches(&RowView::new(self.image, at))) {
-                top.take(candidate);
+            let hit = score >= min_score && best.top.would_take(&candidate);
+            let states = columns.valid_from_us[at] > i64::MIN && best.stating.would_take(&candidate);
+            let wanted = hit || (states && score >= min_score);
+            if wanted && filter.is_none_or(|filter| filter.matches(&RowView::new(self.image, at))) {
+                if hit {
+                    best.top.take(candidate);
+                }
+                if states {
+                    best.stating.take(candidate);
+                }
             }
         }
-        top
+        best
     }
 
     #[inline]

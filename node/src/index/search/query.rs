@@ -96,6 +96,17 @@ pub struct Query<'a> {
     pub as_of: Option<AsOf<'a>>,
     /// Whether hits say why they were found.
     pub explain: bool,
+    /// What is answered beside the hits.
+    pub beside: Beside,
+}
+
+/// What a context needs beside the best hits, from the same look at the space.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// At most this many hard constraints: whatever the filter and the lowest score.
+    pub constraints: usize,
+    /// At most this many of the memories that state facts, the best first.
+    pub stating: usize,
 }
 
 impl Default for Query<'_> {
@@ -122,6 +133,7 @@ impl Default for Query<'_> {
             conflicts: Conflicts::default(),
             as_of: None,
             explain: false,
+            beside: Beside::default(),
         }
     }
 }
@@ -161,4 +173,10 @@ pub struct Answer {
     pub bound_met: bool,
     /// The index that answered.
     pub index: &'static str,
+    /// The hard constraints that the query may see, as far as [`Beside`] asks for them.
+    pub constraints: Vec<Hit>,
+    /// How many there are; 0 where none are asked for.
+    pub constraints_total: u64,
+    /// The best memories that state facts, as far as [`Beside`] asks for them.
+    pub stating: Vec<Hit>,
 }

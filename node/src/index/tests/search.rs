@@ -198,3 +198,41 @@ fn a_question_lifts_the_fact_that_it_asks_for() {
         assert!(image.search(&plain).unwrap().hits.iter().all(|hit| hit.parts.boost == 0.0));
     }
 }
+
+#[test]
+fn constraints_and_facts_stand_beside_the_hits() {
+    let states = |id: &str| IndexRow { valid_from_us: Some(1), ..row(id, id) };
+    let hard = |id: &str| IndexRow { importance: 1.0, ..row(id, id) };
+    let image = image(&[
+        states("tea"),
+        hard("peanuts"),
+        row("weather", "nice weather"),
+        IndexRow { role: Some("user".into()), ..states("coffee") },
+        IndexRow { status: Status::Deprecated, ..hard("milk") },
+        IndexRow { expires_us: Some(5), ..hard("today") },
+        IndexRow { importance: f32::NAN, ..row("odd", "odd") },
+        hard("花生"),
+    ]);
+    let beside = Beside { constraints: 10, stating: 10 };
+    let query = Query { top_k: 1, log_now_us: 5, beside, ..Query::default() };
+    let ids = |hits: &[Hit]| hits.iter().map(|hit| hit.id.clone()).collect::<Vec<_>>();
+    let answer = image.search(&query).unwrap();
+    assert_eq!(ids(&answer.hits), ["花生"]);
+    assert_eq!(
+        (ids(&answer.constraints), answer.constraints_total),
+        (vec!["花生".into(), "peanuts".into()], 2)
+    );
+    assert_eq!(ids(&answer.stating), ["coffee", "tea"]);
+    // What chooses among results chooses among facts, and leaves constraints alone.
+    let filter = Filter::parse(&json!({"role": "user"})).unwrap();
+    let narrow = image.search(&Query { filter: Some(&filter), min_score: Some(1.2), ..query }).unwrap();
+    assert_eq!((narrow.hits.len(), narrow.stating.len(), narrow.constraints.len()), (0, 0, 2));
+    let narrow = image.search(&Query { filter: Some(&filter), ..query }).unwrap();
+    assert_eq!((ids(&narrow.hits), ids(&narrow.stating)), (vec!["coffee".into()], vec!["coffee".into()]));
+    let few = Query { beside: Beside { constraints: 1, stating: 1 }, ..query };
+    let few = image.search(&few).unwrap();
+    assert_eq!((few.constraints.len(), few.constraints_total, few.stating.len()), (1, 2, 1));
+    let none = image.search(&Query { beside: Beside::default(), ..query }).unwrap();
+    assert_eq!((none.constraints.len(), none.constraints_total, none.stating.len()), (0, 0, 0));
+    assert_eq!(none.hits, answer.hits);
+}

@@ -160,8 +160,7 @@ impl Cluster {
             let state = &self.replica(leader).state;
             let Some(last) = state.points().last().copied() else { return false };
             let is_newest = state.visible() == Some(last.index);
-            is_newest
-                && self.nodes.keys().all(|id| self.replica(*id).state.hash_at(last.index).is_some())
+            is_newest && self.nodes.keys().all(|id| self.replica(*id).state.hash_at(last.index).is_some())
         })
         .await;
     }

@@ -4,7 +4,9 @@ use holdfast_core::codec::Stored;
 use holdfast_core::facts::timeline::{as_of, timeline};
 use holdfast_core::filter::{Filter, IndexRowView};
 use holdfast_core::keys::{self, Family};
-use holdfast_core::memory::{FactRow, HistoryRow, IndexRow, MemoryRow, SpaceRow, Status};
+use holdfast_core::memory::{
+    Cardinality, FactRow, HARD_CONSTRAINT, HistoryRow, IndexRow, MemoryRow, SpaceRow, Status,
+};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{BTreeState, Reader};
 use holdfast_core::text::analyze_query;
@@ -137,7 +139,8 @@ pub fn recall(
         ));
     }
     let terms = analyze_query(&request.query).terms;
-    let mut results = Vec::new();
+    let beside = request.beside.unwrap_or_default();
+    let (mut results, mut constraints, mut stating) = (Vec::new(), Vec::new(), Vec::new());
     let all = rows(state, space);
     let scored = all.len() as u64;
     for (_, index) in all {
@@ -145,41 +148,96 @@ pub fn recall(
             && index.valid_to_us.is_none_or(|to_us| to_us > request.now_us)
             && !(index.older && request.conflicts() == v1::Conflicts::Latest);
         let visible = request.include_deprecated || request.conflicts() == v1::Conflicts::All || current;
-        if !visible || !filter.matches(&IndexRowView::new(&index)) {
+        if !visible {
             continue;
         }
-        let hits = terms.iter().filter(|term| index.terms.iter().any(|(known, _)| known == *term)).count();
-        let keyword = hits as f64 / terms.len().max(1) as f64;
-        let cosine =
-            index.vector.as_ref().filter(|vector| vector.dims() == request.vector.len()).map(|vector| {
-                vector
-                    .to_halves()
-                    .zip(&request.vector)
-                    .map(|(half, value)| f64::from(half.to_f32() * value))
-                    .sum::<f64>()
-            });
-        let score = 0.5 * keyword + 0.5 * cosine.unwrap_or(0.0);
-        if request.min_score.is_some_and(|min| score < min) {
+        let found = score(state, space, request, &terms, &index);
+        if index.importance >= HARD_CONSTRAINT {
+            constraints.push(found.clone());
+        }
+        if !filter.matches(&IndexRowView::new(&index))
+            || request.min_score.is_some_and(|min| found.score < min)
+        {
             continue;
         }
-        let parts = v1::Parts {
-            relevance: score as f32,
-            cosine: cosine.map(|cosine| cosine as f32),
-            keyword: keyword as f32,
-            ..v1::Parts::default()
-        };
-        let why = if request.explain { vec![format!("{hits} words in common")] } else { Vec::new() };
-        results.push(v1::Scored { memory: get(state, space, &index.id)?, score, parts: Some(parts), why });
+        if index.valid_from_us.is_some() {
+            stating.push(found.clone());
+        }
+        results.push(found);
     }
-    results.sort_by(|a, b| b.score.total_cmp(&a.score));
-    results.truncate(request.top_k as usize);
+    let constraints_total = if beside.constraints > 0 { constraints.len() as u64 } else { 0 };
+    let first = |mut found: Vec<v1::Scored>, k: u32| {
+        found.sort_by(|a, b| b.score.total_cmp(&a.score));
+        found.truncate(k as usize);
+        found
+    };
     Ok(v1::RecallResponse {
-        results,
+        results: first(results, request.top_k),
         exact: true,
         bound_met: true,
         index: "exact".into(),
         scored,
         search_us: 1,
         seen: None,
+        constraints: first(constraints, beside.constraints),
+        constraints_total,
+        stating: first(stating, beside.stating),
     })
+}
+
+fn score(
+    state: &BTreeState,
+    space: &SpaceKey,
+    request: &v1::RecallRequest,
+    terms: &[String],
+    index: &IndexRow,
+) -> v1::Scored {
+    let hits = terms.iter().filter(|term| index.terms.iter().any(|(known, _)| known == *term)).count();
+    let keyword = hits as f64 / terms.len().max(1) as f64;
+    let cosine = index.vector.as_ref().filter(|vector| vector.dims() == request.vector.len()).map(|vector| {
+        vector
+            .to_halves()
+            .zip(&request.vector)
+            .map(|(half, value)| f64::from(half.to_f32() * value))
+            .sum::<f64>()
+    });
+    let score = 0.5 * keyword + 0.5 * cosine.unwrap_or(0.0);
+    let parts = v1::Parts {
+        relevance: score as f32,
+        cosine: cosine.map(|cosine| cosine as f32),
+        keyword: keyword as f32,
+        ..v1::Parts::default()
+    };
+    let why = if request.explain { vec![format!("{hits} words in common")] } else { Vec::new() };
+    let row: MemoryRow = self::row(state, &keys::memory::key(space, &index.id)).unwrap();
+    let stated = if request.beside.is_some() { stated(state, space, request, &row) } else { Vec::new() };
+    let memory = get(state, space, &index.id).unwrap();
+    v1::Scored { memory, score, parts: Some(parts), why, stated, whole: row.whole }
+}
+
+fn stated(
+    state: &BTreeState,
+    space: &SpaceKey,
+    request: &v1::RecallRequest,
+    memory: &MemoryRow,
+) -> Vec<v1::Stated> {
+    let each = (0u8..).zip(&memory.statements).map(|(ordinal, statement)| {
+        let group = keys::fact::group_prefix(space, statement);
+        let row: FactRow = row(state, &keys::fact::key(&group, memory.seq, ordinal)).unwrap();
+        v1::Stated {
+            fact: Some(fact_of_statement(statement)),
+            ordinal: ordinal.into(),
+            subject: statement.subject.clone(),
+            predicate: statement.predicate.clone(),
+            about: statement.about.clone(),
+            value: statement.value.clone(),
+            current: !row.superseded
+                && row.retracted_us.is_none()
+                && row.until_us.is_none_or(|until_us| request.now_us < until_us),
+            from_us: row.from_us,
+            until_us: row.until_us,
+            exclusive: statement.cardinality == Cardinality::Single,
+        }
+    });
+    each.collect()
 }

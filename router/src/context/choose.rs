@@ -1,0 +1,262 @@
+//! What may enter a context, in the order of preference; and what may not, and why.
+
+use super::item::Item;
+use super::parse::Request;
+use super::sections::Section;
+use holdfast_core::Result;
+use holdfast_core::text::normalize;
+use holdfast_proto::v1;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+/// Most items that an answer names as left out.
+const LEFT_OUT_MAX: usize = 100;
+
+/// Why something is not in the context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reason {
+    /// It did not fit any more.
+    Budget,
+    /// The same is said by another item.
+    Duplicate,
+    /// What it states holds no longer, or a newer one says otherwise.
+    Conflict,
+    /// It scores less than was asked for.
+    BelowMinScore,
+}
+
+impl Reason {
+    pub(crate) const ALL: [Self; 4] = [Self::Budget, Self::Duplicate, Self::Conflict, Self::BelowMinScore];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Budget => "budget",
+            Self::Duplicate => "duplicate",
+            Self::Conflict => "conflict",
+            Self::BelowMinScore => "below_min_score",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Left {
+    id: String,
+    reason: Reason,
+    /// The item that says it instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+}
+
+/// The first that were left out, and how many there are.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    pub(super) first: Vec<Left>,
+    pub(super) counts: [u64; Reason::ALL.len()],
+    seen: HashSet<String>,
+}
+
+impl LeftOut {
+    pub(super) fn note(&mut self, id: &str, reason: Reason, by: Option<&str>) {
+        if !self.seen.insert(id.to_owned()) {
+            return;
+        }
+        self.counts[reason as usize] += 1;
+        if self.first.len() < LEFT_OUT_MAX {
+            self.first.push(Left { id: id.to_owned(), reason, by: by.map(str::to_owned) });
+        }
+    }
+
+    /// How many are not named.
+    pub(super) fn more(&self) -> u64 {
+        self.counts.iter().sum::<u64>().saturating_sub(self.first.len() as u64)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    pub(super) required: Vec<Item>,
+    /// The best first.
+    pub(super) memories: Vec<Item>,
+    /// The facts of each memory, the best memory first.
+    pub(super) facts: Vec<Item>,
+    pub(super) left_out: LeftOut,
+}
+
+pub(super) fn choose(request: &Request, found: &v1::RecallResponse) -> Result<Chosen> {
+    let mut chosen = Chosen::default();
+    let mut said = Said::default();
+    for section in &request.sections {
+        for item in section.items(found)? {
+            if let Some((reason, by)) = fault(request, &item, &said) {
+                chosen.left_out.note(&item.id, reason, by.as_deref());
+                continue;
+            }
+            said.take(&item);
+            match section {
+                Section::Constraints => chosen.required.push(item),
+                Section::Memories => chosen.memories.push(item),
+                Section::Facts => chosen.facts.push(item),
+            }
+        }
+    }
+    newest_of_each_group(request, &mut chosen);
+    diversify(&mut chosen.memories, request.diversity);
+    Ok(chosen)
+}
+
+/// Why an item may not enter, if so.
+fn fault(request: &Request, item: &Item, said: &Said) -> Option<(Reason, Option<String>)> {
+    if !item.required && request.min_score.is_some_and(|min_score| item.score < min_score) {
+        return Some((Reason::BelowMinScore, None));
+    }
+    if latest(request) && item.fallen && !item.required {
+        return Some((Reason::Conflict, None));
+    }
+    said.by(item).map(|by| (Reason::Duplicate, Some(by)))
+}
+
+/// Whether of what contradicts each other the newest is wanted, as of now.
+fn latest(request: &Request) -> bool {
+    let query = &request.query;
+    query.conflicts == v1::Conflicts::Latest && !query.include_deprecated && query.as_of.is_none()
+}
+
+/// What the items so far say.
+#[derive(Default)]
+struct Said {
+    /// Text with its speaker -> item.
+    texts: HashMap<String, String>,
+    /// Memories that are required as they are: nothing else need stand for them.
+    required: HashSet<String>,
+}
+
+impl Said {
+    fn take(&mut self, item: &Item) {
+        self.texts.entry(same(item)).or_insert_with(|| item.id.clone());
+        if item.required {
+            self.required.insert(item.memory.clone());
+        }
+    }
+
+    /// The item that says the same.
+    fn by(&self, item: &Item) -> Option<String> {
+        if !item.required && self.required.contains(&item.memory) {
+            return Some(item.memory.clone());
+        }
+        self.texts.get(&same(item)).cloned()
+    }
+}
+
+/// The form in which near-identical texts of one speaker are equal: case, white space and the
+/// punctuation between words do not count. What is within a word does: 3.5 is not 35.
+fn same(item: &Item) -> String {
+    let text = normalize(&item.text).to_lowercase();
+    let edge = |c: char| c.is_ascii_punctuation() && !matches!(c, '+' | '-' | '<' | '>' | '=' | '%' | '$');
+    let sentence = |c: char| matches!(c, '。' | '、' | '…' | '「' | '」' | '“' | '”' | '‘' | '’' | '·');
+    let mut same = String::with_capacity(text.len() + 16);
+    for word in text.split(|c: char| c.is_whitespace() || sentence(c)) {
+        let bare = word.trim_matches(edge);
+        if !bare.is_empty() {
+            same.push_str(bare);
+            same.push(' ');
+        }
+    }
+    if same.is_empty() {
+        // Nothing but punctuation, which then is what is said.
+        same = text;
+    }
+    same.push('\0');
+    // A fact names of whom it is said. It is compared with the memory that states it when it is known
+    // which of them fits.
+    match item.section {
+        Section::Facts => same.push_str(Section::Facts.name()),
+        Section::Constraints | Section::Memories => same.push_str(&item.heading.speaker),
+    }
+    same
+}
+
+/// Where nobody knows whether two values of a group exclude each other, the newest is shown.
+fn newest_of_each_group(request: &Request, chosen: &mut Chosen) {
+    if !latest(request) {
+        return;
+    }
+    let mut newest: HashMap<String, (i64, String)> = HashMap::new();
+    for item in &chosen.facts {
+        if let Some(group) = &item.group {
+            let entry = newest.entry(group.clone()).or_insert((item.since_us, item.id.clone()));
+            if item.since_us > entry.0 {
+                *entry = (item.since_us, item.id.clone());
+            }
+        }
+    }
+    let left_out = &mut chosen.left_out;
+    chosen.facts.retain(|item| {
+        let Some((_, by)) = item.group.as_ref().and_then(|group| newest.get(group)) else { return true };
+        if *by == item.id {
+            return true;
+        }
+        left_out.note(&item.id, Reason::Conflict, Some(by));
+        false
+    });
+}
+
+/// Orders by maximal marginal relevance (Carbonell and Goldstein 1998): each next item is the one
+/// with the best `(1 - diversity) * score - diversity * likeness to the nearest one before it`.
+fn diversify(items: &mut Vec<Item>, diversity: f64) {
+    if diversity == 0.0 || items.len() < 2 {
+        return;
+    }
+    let words: Vec<Vec<u64>> = items.iter().map(|item| words(&item.text)).collect();
+    let mut nearest = vec![0.0f64; items.len()];
+    let mut rest: Vec<usize> = (0..items.len()).collect();
+    let mut order = Vec::with_capacity(items.len());
+    while !rest.is_empty() {
+        let value = |at: usize| (1.0 - diversity) * items[at].score - diversity * nearest[at];
+        let best = (0..rest.len()).max_by(|one, other| {
+            let (one, other) = (rest[*one], rest[*other]);
+            value(one).total_cmp(&value(other)).then(Reverse(one).cmp(&Reverse(other)))
+        });
+        let taken = rest.swap_remove(best.unwrap_or(0));
+        for at in &rest {
+            nearest[*at] = nearest[*at].max(likeness(&words[taken], &words[*at]));
+        }
+        order.push(taken);
+    }
+    let mut taken: Vec<Option<Item>> = items.drain(..).map(Some).collect();
+    items.extend(order.into_iter().filter_map(|at| taken[at].take()));
+}
+
+/// Hashes of the words of a text, of Chinese the pairs of characters; sorted.
+fn words(text: &str) -> Vec<u64> {
+    let hash = |text: &str| xxhash_rust::xxh3::xxh3_64(text.as_bytes());
+    let mut words = Vec::new();
+    let lower = text.to_lowercase();
+    for run in lower.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
+        if run.is_ascii() {
+            words.push(hash(run));
+            continue;
+        }
+        let starts: Vec<usize> = run.char_indices().map(|(at, _)| at).chain([run.len()]).collect();
+        if starts.len() < 3 {
+            words.push(hash(run));
+        }
+        words.extend(starts.windows(3).map(|at| hash(&run[at[0]..at[2]])));
+    }
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+/// The share of words that two texts have in common (Jaccard), 0..=1.
+fn likeness(one: &[u64], other: &[u64]) -> f64 {
+    let (mut a, mut b, mut common) = (0, 0, 0usize);
+    while let (Some(x), Some(y)) = (one.get(a), other.get(b)) {
+        common += usize::from(x == y);
+        a += usize::from(x <= y);
+        b += usize::from(y <= x);
+    }
+    let all = one.len() + other.len() - common;
+    if all == 0 { 0.0 } else { common as f64 / all as f64 }
+}

@@ -1,0 +1,108 @@
+//! One thing that may stand in a context.
+
+use super::fence;
+use super::sections::Section;
+use crate::http::time::Time;
+use holdfast_core::{Error, ErrorCode, Result};
+use holdfast_proto::v1;
+use serde::Serialize;
+
+/// Longest name of a speaker that is shown, in characters.
+const SPEAKER_CHARS_MAX: usize = 64;
+
+/// Who said something, and on which day (UTC).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Heading {
+    pub(super) day: String,
+    pub(super) speaker: String,
+}
+
+/// Where an item comes from.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Source {
+    /// The memory that states it; for a memory its own id.
+    memory: String,
+    space: String,
+    session: Option<String>,
+    speaker: Option<String>,
+    event_time: Time,
+    uri: Option<String>,
+    derived_from: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub(super) section: Section,
+    pub(super) id: String,
+    /// The memory that states it.
+    pub(super) memory: String,
+    pub(super) score: f64,
+    /// As it is shown, fenced.
+    pub(super) text: String,
+    /// Tokens of the stored text by the tokenizer that stored texts are counted by, if it is shown
+    /// unchanged.
+    pub(super) stored_tokens: Option<usize>,
+    /// Shown where the section has headings.
+    pub(super) heading: Heading,
+    /// Its place in the section: when it happened, then in which order it was recorded.
+    pub(super) place: (i64, u64),
+    /// Whether the context is worth nothing without it.
+    pub(super) required: bool,
+    /// Whether facts were found in it, and none of them holds any more.
+    pub(super) fallen: bool,
+    /// For a fact whose group may hold many values: the group.
+    pub(super) group: Option<String>,
+    /// From when it holds.
+    pub(super) since_us: i64,
+    pub(super) source: Source,
+    pub(super) possible_conflicts: Vec<String>,
+    pub(super) why: Vec<String>,
+}
+
+impl Item {
+    /// A memory as an item of a section.
+    ///
+    /// # Errors
+    /// If a node answered without the memory.
+    pub(super) fn of_memory(section: Section, scored: &v1::Scored) -> Result<Self> {
+        let memory = scored
+            .memory
+            .as_ref()
+            .ok_or_else(|| Error::new(ErrorCode::Internal, "a node answered a result without its memory"))?;
+        let text = fence::quoted(&memory.content);
+        let unchanged = memory.tokens > 0 && text == memory.content;
+        let name = memory.speaker.as_deref().or(memory.role.as_deref()).unwrap_or_default();
+        let speaker = fence::name(name, SPEAKER_CHARS_MAX);
+        Ok(Self {
+            section,
+            id: memory.id.clone(),
+            memory: memory.id.clone(),
+            score: scored.score,
+            stored_tokens: unchanged.then_some(memory.tokens as usize),
+            text,
+            heading: Heading { day: Time(memory.event_us).day(), speaker },
+            place: (memory.event_us, memory.seq),
+            required: false,
+            fallen: !scored.stated.is_empty() && scored.stated.iter().all(|stated| !stated.current),
+            group: None,
+            since_us: memory.event_us,
+            source: Source {
+                memory: memory.id.clone(),
+                space: memory.space.as_ref().map(|space| space.name.clone()).unwrap_or_default(),
+                session: memory.session.clone(),
+                speaker: memory.speaker.clone(),
+                event_time: Time(memory.event_us),
+                uri: memory.source.as_ref().and_then(|source| source.uri.clone()),
+                derived_from: memory.derived_from.clone(),
+            },
+            possible_conflicts: memory.possible_conflicts.clone(),
+            why: scored.why.clone(),
+        })
+    }
+
+    /// The same with other words.
+    #[must_use]
+    pub(super) fn with_text(self, text: &str) -> Self {
+        Self { text: fence::quoted(text), stored_tokens: None, ..self }
+    }
+}

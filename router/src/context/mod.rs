@@ -1,0 +1,96 @@
+//! `POST …/context`: a prompt within an exact token budget, of what is remembered and matters now.
+//!
+//! One search of the space answers all that it is made of, so that its parts never contradict each
+//! other: the best memories with what they state and whether that still holds, the hard constraints,
+//! and the best facts. Then, on a thread that may compute:
+//! - `sections`: each section turns what was found into items, fenced as data (`fence`);
+//! - `choose`: what says the same twice, holds no longer or scores too low goes; the rest is ordered;
+//! - `pack`: what fits is guessed by stored counts, written by `render`, counted as a whole, and trimmed.
+
+mod answer;
+mod choose;
+mod fence;
+mod item;
+pub(crate) mod metrics;
+mod pack;
+mod parse;
+mod render;
+mod sections;
+
+use crate::auth::InSpace;
+use crate::http::problem::Answer;
+use crate::http::time::{Deadline, micros_since};
+use crate::http::{Body, answer as json_answer};
+use crate::recall;
+use crate::shared::Shared;
+use crate::tokens;
+use answer::{Assembled, Took};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use holdfast_core::access::Rights;
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::v1;
+use parse::Request;
+use std::sync::Arc;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+pub(crate) async fn context(
+    State(shared): State<Arc<Shared>>,
+    caller: InSpace,
+    headers: HeaderMap,
+    Body(body): Body,
+) -> Answer<Response> {
+    let started = Instant::now();
+    let (access, space) = caller.require(Rights::READ)?;
+    let mut request = Request::read(&body)?;
+    let query = &mut request.query;
+    let wish = tokens::wish(
+        &access.tenant,
+        query.token.as_deref(),
+        &headers,
+        query.consistency,
+        query.max_staleness_ms,
+    )?;
+    let deadline = Deadline::of(started, query.deadline.unwrap_or(shared.config.read_timeout));
+
+    let embedding = Instant::now();
+    let model = recall::embed(&shared, query, deadline).await?;
+    let embed = micros_since(embedding);
+
+    let searching = Instant::now();
+    let found = recall::search(&shared, &access, &space, query, model, &wish, deadline).await?;
+    let search = micros_since(searching);
+    let seen = shared.nodes.observe(found.seen);
+
+    let assembling = Instant::now();
+    let metrics = shared.metrics.clone();
+    let work = move || {
+        let packed = assemble(&request, &found)?;
+        metrics.context.packed(&packed);
+        Ok::<_, Error>(Assembled::new(&request, packed))
+    };
+    let mut assembled = shared.work.run(deadline, work).await??;
+    let assemble = micros_since(assembling);
+    assembled.recall_id = Uuid::now_v7().to_string();
+    assembled.token = tokens::text(&access.tenant, seen)?;
+    assembled.took_us = Took { embed, search, assemble, total: micros_since(started) };
+    shared.metrics.context.took(&assembled.took_us);
+    json_answer(StatusCode::OK, &assembled)
+}
+
+fn assemble(request: &Request, found: &v1::RecallResponse) -> Result<pack::Packed, Error> {
+    if found.constraints_total > found.constraints.len() as u64
+        && found.constraints_total > u64::from(parse::CONSTRAINTS_MAX)
+    {
+        let detail = format!(
+            "the space has {} hard constraints (memories of importance 1), of which a context holds at most {}; \
+             lower the importance of those that are none",
+            found.constraints_total,
+            parse::CONSTRAINTS_MAX
+        );
+        return Err(Error::new(ErrorCode::TooLarge, detail));
+    }
+    pack::pack(request, choose::choose(request, found)?)
+}

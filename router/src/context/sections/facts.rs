@@ -1,0 +1,49 @@
+//! What memories state, in short: subject, predicate, object. A fact stands for the memory that
+//! states it, where there is no room for its words.
+
+use super::Section;
+use crate::context::item::Item;
+use crate::facts::fact_id;
+use crate::http::time::Time;
+use holdfast_core::Result;
+use holdfast_core::facts::normal::is_chinese;
+use holdfast_proto::v1;
+
+pub(super) fn items(found: &v1::RecallResponse) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    for scored in found.results.iter().chain(&found.stating) {
+        for stated in scored.stated.iter().filter(|stated| stated.current) {
+            let memory = Item::of_memory(Section::Facts, scored)?;
+            let id = fact_id(&memory.id, stated.ordinal);
+            // A memory that is a result too comes twice.
+            if items.iter().any(|item: &Item| item.id == id) {
+                continue;
+            }
+            let Some(text) = words(stated) else { continue };
+            items.push(Item {
+                id,
+                group: (!stated.exclusive).then(|| {
+                    [&stated.subject, &stated.predicate, &stated.about].map(String::as_str).join("\0")
+                }),
+                since_us: stated.from_us,
+                ..memory.with_text(&text)
+            });
+        }
+    }
+    Ok(items)
+}
+
+/// A fact as a line: Chinese without spaces.
+fn words(stated: &v1::Stated) -> Option<String> {
+    let fact = stated.fact.as_ref()?;
+    // Whom "I" means is in the normal form alone.
+    let parts = [stated.subject.as_str(), &fact.predicate, &fact.object];
+    let mut text = if is_chinese(&fact.predicate) { parts.join("") } else { parts.join(" ") };
+    if !fact.qualifiers.is_empty() {
+        text = format!("{text} {}", fact.qualifiers);
+    }
+    if let Some(until_us) = stated.until_us {
+        text = format!("{text} (until {})", Time(until_us).day());
+    }
+    Some(text)
+}

@@ -1,0 +1,188 @@
+//! Counting tokens by the encodings of tiktoken, whose vocabularies are part of the program. Special
+//! tokens in a text are text.
+
+use holdfast_core::{Error, ErrorCode, Result};
+use std::collections::HashSet;
+use tiktoken_rs::{
+    CoreBPE, cl100k_base_singleton, o200k_base_singleton, o200k_harmony_singleton, p50k_base_singleton,
+    p50k_edit_singleton, r50k_base_singleton,
+};
+
+/// An encoding by its name. Its vocabulary is read when it is first used, which takes some tenths of
+/// a second, and then stays in memory (some 20 to 40 MB).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Tokenizer {
+    /// The one by which the counts of stored texts are made.
+    #[default]
+    O200kBase,
+    O200kHarmony,
+    Cl100kBase,
+    P50kBase,
+    P50kEdit,
+    R50kBase,
+}
+
+/// How many tokens a text has, and each of its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) total: usize,
+    /// One for each part: the tokens that begin in it.
+    pub(crate) parts: Vec<usize>,
+}
+
+impl Tokenizer {
+    const ALL: [Self; 6] = [
+        Self::O200kBase,
+        Self::O200kHarmony,
+        Self::Cl100kBase,
+        Self::P50kBase,
+        Self::P50kEdit,
+        Self::R50kBase,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::O200kBase => "o200k_base",
+            Self::O200kHarmony => "o200k_harmony",
+            Self::Cl100kBase => "cl100k_base",
+            Self::P50kBase => "p50k_base",
+            Self::P50kEdit => "p50k_edit",
+            Self::R50kBase => "r50k_base",
+        }
+    }
+
+    /// # Errors
+    /// If there is no such encoding; the error lists those there are.
+    pub(crate) fn from_name(name: Option<&str>) -> Result<Self> {
+        let Some(name) = name else { return Ok(Self::default()) };
+        Self::ALL.into_iter().find(|tokenizer| tokenizer.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::invalid("tokenizer", format!("there is no such tokenizer; use one of {known}"))
+        })
+    }
+
+    fn bpe(self) -> &'static CoreBPE {
+        match self {
+            Self::O200kBase => o200k_base_singleton(),
+            Self::O200kHarmony => o200k_harmony_singleton(),
+            Self::Cl100kBase => cl100k_base_singleton(),
+            Self::P50kBase => p50k_base_singleton(),
+            Self::P50kEdit => p50k_edit_singleton(),
+            Self::R50kBase => r50k_base_singleton(),
+        }
+    }
+
+    /// Reads the vocabulary, so that no request waits for that.
+    pub(crate) fn warm(self) {
+        self.bpe();
+    }
+
+    fn encode(self, text: &str) -> Result<Vec<u32>> {
+        // `encode_ordinary` would panic where the splitting gives up; this one says so.
+        let encoded = self.bpe().encode(text, &HashSet::new()).map_err(|error| {
+            Error::new(ErrorCode::Internal, format!("a text cannot be split into tokens: {error}"))
+        })?;
+        Ok(encoded.0)
+    }
+
+    /// # Errors
+    /// If the text cannot be split, which no text within the limits is known to cause.
+    pub(crate) fn count(self, text: &str) -> Result<usize> {
+        Ok(self.encode(text)?.len())
+    }
+
+    /// The count that is stored with a text: 0, for not counted, where it cannot be made.
+    pub(crate) fn count_stored(self, text: &str) -> u32 {
+        self.count(text).ok().and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
+    }
+
+    /// Counts a text as a whole, and says where its tokens are. `starts` are the places at which parts
+    /// begin, in order; what is before the first belongs to none.
+    ///
+    /// # Errors
+    /// As [`Self::count`].
+    pub(crate) fn count_parts(self, text: &str, starts: &[usize]) -> Result<Count> {
+        let tokens = self.encode(text)?;
+        let mut parts = vec![0; starts.len()];
+        let (mut at, mut part) = (0, 0);
+        for token in &tokens {
+            while starts.get(part).is_some_and(|start| *start <= at) {
+                part += 1;
+            }
+            if let Some(count) = part.checked_sub(1).and_then(|part| parts.get_mut(part)) {
+                *count += 1;
+            }
+            let bytes = self.bpe().decode_bytes(&[*token]).map_err(|error| {
+                Error::new(ErrorCode::Internal, format!("a token has no text: {error:?}"))
+            })?;
+            at += bytes.len();
+        }
+        Ok(Count { total: tokens.len(), parts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn counts_are_those_of_the_reference() {
+        // From OpenAI's tiktoken: len(get_encoding(name).encode(text, disallowed_special=())).
+        for (name, text, tokens) in [
+            ("o200k_base", "", 0),
+            ("o200k_base", "hello world", 2),
+            ("o200k_base", "我不吃辣", 4),
+            ("o200k_base", "[2026-03-02] user: 我每天吃500毫克二甲双胍。\n", 22),
+            ("cl100k_base", "tiktoken is great!", 6),
+            ("r50k_base", "hello world", 2),
+            ("p50k_base", "hello world", 2),
+        ] {
+            assert_eq!(
+                Tokenizer::from_name(Some(name)).unwrap().count(text).unwrap(),
+                tokens,
+                "{name} {text}"
+            );
+        }
+        assert!(Tokenizer::default().count("<|endoftext|>").unwrap() > 1, "markup in a text is text");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = Tokenizer::from_name(Some("gpt-4o")).unwrap_err();
+        assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some("tokenizer")));
+        for tokenizer in Tokenizer::ALL {
+            assert!(error.detail.contains(tokenizer.name()), "{}", error.detail);
+            assert_eq!(Tokenizer::from_name(Some(tokenizer.name())).unwrap(), tokenizer);
+        }
+        assert_eq!(Tokenizer::from_name(None).unwrap().name(), "o200k_base");
+    }
+
+    /// The largest contents that can be stored, of the kinds that make splitting slow.
+    #[test]
+    fn the_largest_texts_are_counted_in_time() {
+        for piece in ["a", " ", "\n", "我", "🙂", "!", "<|endoftext|>", "a ", "\u{301}", "1"] {
+            let text = piece.repeat(64 * 1024 / piece.len());
+            let started = std::time::Instant::now();
+            let count = Tokenizer::default().count(&text).unwrap();
+            assert!(count > 0 && count <= text.len());
+            assert!(started.elapsed().as_secs() < 5, "{piece:?} took {:?}", started.elapsed());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_add_up(texts in prop::collection::vec("\\PC{0,12}", 0..6)) {
+            let mut text = String::new();
+            let mut starts = Vec::new();
+            for part in &texts {
+                starts.push(text.len());
+                text.push_str(part);
+            }
+            let count = Tokenizer::default().count_parts(&text, &starts).unwrap();
+            prop_assert_eq!(count.total, Tokenizer::default().count(&text).unwrap());
+            prop_assert_eq!(count.parts.iter().sum::<usize>(), count.total);
+        }
+    }
+}
