@@ -135,6 +135,14 @@ async fn what_is_kept_beside_memories_outlives_any_leader() {
     for user in &users {
         let (_, block) = api.get(&format!("/v1/users/{user}/blocks/human")).await;
         assert_eq!(block["value"], "名字：安\nnode 1 🍵\nnode 2 🍵\nnode 3 🍵");
+        for (path, list, number) in
+            [("blocks", "blocks", 1), ("blocks/human/history", "versions", 4), ("tasks", "tasks", 1)]
+        {
+            let (_, page) = api.get(&format!("/v1/users/{user}/{path}")).await;
+            assert_eq!(page[list].as_array().unwrap().len(), number, "{page}");
+        }
+        let (_, page) = api.get(&format!("/v1/users/{user}/procedures")).await;
+        assert_eq!(page["procedures"][0]["active"]["template"], "你好 {{name}}");
         let path = format!("/v1/users/{user}/tasks/trip");
         let end = api.request(Method::DELETE, &path).json(&json!({"outcome": "订好了", "success": true}));
         let (status, ended) = api.send(end).await.unwrap();

@@ -64,8 +64,7 @@ impl Versions {
     /// # Errors
     /// Names a node that runs an older one.
     pub(crate) fn none_is_older(&self, than: u32) -> Result<(), String> {
-        let known = self.known.read();
-        match known.iter().find(|(_, version)| **version < than) {
+        match older(&self.known.read(), than) {
             Some((node, version)) => {
                 Err(format!("node {node} runs state machine {version}, which does not know this call"))
             }
@@ -89,5 +88,23 @@ impl Versions {
             }
         }
         Ok(())
+    }
+}
+
+/// A node that runs an older state machine than this, with its version.
+fn older(known: &BTreeMap<NodeId, u32>, than: u32) -> Option<(NodeId, u32)> {
+    known.iter().find(|(_, version)| **version < than).map(|(node, version)| (*node, *version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_node_holds_new_commands_up_and_a_silent_one_does_not() {
+        let known = BTreeMap::from([(1, STATE_VERSION), (3, STATE_VERSION - 1)]);
+        assert_eq!(older(&known, STATE_VERSION), Some((3, STATE_VERSION - 1)));
+        assert_eq!(older(&known, STATE_VERSION - 1), None);
+        assert_eq!(older(&BTreeMap::from([(1, STATE_VERSION)]), STATE_VERSION), None);
     }
 }

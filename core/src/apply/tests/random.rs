@@ -1,4 +1,7 @@
 use super::*;
+use crate::tiers::block::{BlockChange, BlockWrite};
+use crate::tiers::procedure::{Body, ProcedureChange, ProcedureWrite};
+use crate::tiers::task::{Step, StepKind, TaskChange, TaskWrite};
 use holdfast_testkit::invariants::{EqualStates, Held, LogTime};
 use proptest::prelude::*;
 
@@ -11,8 +14,50 @@ fn write() -> impl Strategy<Value = Write> {
         2 => (0u8..5, content.clone()).prop_map(|(n, text)| add(vec![made(n, text), made(n + 100, "fixed")])),
         2 => (id.clone(), content, 0u64..4).prop_map(|(id, text, v)| update(id, text, v)),
         2 => id.clone().prop_map(delete),
+        3 => beside(),
         2 => (id, verdict).prop_map(|(id, verdict)| Write::Feedback {
             items: vec![FeedbackItem { id: id.into(), verdict }]
+        }),
+    ]
+}
+
+/// What is kept beside memories, with an episode that is one.
+fn beside() -> impl Strategy<Value = Write> {
+    let name = prop_oneof![Just("a"), Just("记")];
+    let block = prop_oneof![
+        Just(BlockChange::Put { value: None, description: None, limit_chars: Some(5), read_only: None }),
+        Just(BlockChange::Insert { text: "茶".into(), line: Some(0) }),
+        Just(BlockChange::Delete),
+    ];
+    let step = Step { kind: StepKind::Tool, tool: None, content: "🙂".into(), success: None };
+    let Write::Add(episode) = add(vec![made(200, "episode")]) else { unreachable!() };
+    let task = prop_oneof![
+        Just(TaskChange::Put { goal: None, session: None, agent: None, plan: None, ttl_s: Some(1) }),
+        Just(TaskChange::Steps { steps: vec![step], plan: vec![] }),
+        Just(TaskChange::End { episode: Some(Box::new(episode)) }),
+    ];
+    let body = Body::Template { text: "x".into() };
+    let procedure = prop_oneof![
+        Just(ProcedureChange::Put { body, description: String::new(), placeholders: vec![] }),
+        Just(ProcedureChange::Verify { version: 1 }),
+        Just(ProcedureChange::Activate { version: None }),
+        Just(ProcedureChange::Delete),
+    ];
+    prop_oneof![
+        (name.clone(), block).prop_map(|(name, change)| {
+            Write::Block(Box::new(BlockWrite {
+                label: name.into(),
+                if_version: None,
+                by_admin: false,
+                change,
+            }))
+        }),
+        (name.clone(), task, 1u64..3).prop_map(|(name, change, version)| {
+            let if_version = matches!(change, TaskChange::End { .. }).then_some(version);
+            Write::Task(Box::new(TaskWrite { id: name.into(), if_version, change }))
+        }),
+        (name, procedure).prop_map(|(name, change)| {
+            Write::Procedure(Box::new(ProcedureWrite { name: name.into(), if_version: None, change }))
         }),
     ]
 }
@@ -93,4 +138,25 @@ proptest! {
     fn random_bytes_are_no_command(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = Command::decode(&bytes).map(|command| command.check());
     }
+}
+
+#[test]
+fn no_command_is_newer_than_the_state_machine() {
+    let commands = [
+        space_command(delete("a"), None),
+        space_command(
+            Write::Block(Box::new(BlockWrite {
+                label: "a".into(),
+                if_version: None,
+                by_admin: true,
+                change: BlockChange::Delete,
+            })),
+            None,
+        ),
+        Command::HashPoint,
+        Command::Sweep { limit: 1 },
+    ];
+    let known: Vec<u32> = commands.iter().map(Command::known_since).collect();
+    assert_eq!(known, [0, 2, 1, 0]);
+    assert!(known.iter().all(|since| *since <= crate::apply::STATE_VERSION));
 }

@@ -3,6 +3,7 @@
 
 mod harness;
 mod recheck;
+mod tiers;
 
 use harness::{
     Acknowledged, Cluster, GROUP, HEARTBEAT, bounded, linearizable, read, session, until, write,
