@@ -26,6 +26,22 @@ steps! {
     FileRenamed,
     /// That name is synced.
     FileNamed,
+    // The same for what a node remembers of its peers (`raft/witness.rs`).
+    /// The new memory is written beside the old, and synced.
+    WitnessSynced,
+    /// It has the name of the old.
+    WitnessRenamed,
+    /// That name is synced.
+    WitnessNamed,
+    /// A damaged memory is set aside.
+    WitnessAside,
+    // And for the mark of a replica that must not be believed (`shard/quarantine.rs`).
+    /// The new mark is written beside the old, and synced.
+    QuarantineSynced,
+    /// It has the name of the old.
+    QuarantineRenamed,
+    /// That name is synced.
+    QuarantineNamed,
 
     // The log: every call of raft-engine on a file (`raft/log/files.rs`), and our own steps.
     /// A log file was created.

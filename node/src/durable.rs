@@ -6,6 +6,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// Where a test can end the process while a file is replaced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Steps {
+    pub(crate) synced: Step,
+    pub(crate) renamed: Step,
+    pub(crate) named: Step,
+}
+
+const FILE: Steps = Steps { synced: Step::FileSynced, renamed: Step::FileRenamed, named: Step::FileNamed };
+
 /// Replaces a file by `bytes`, so that after a crash at any point either the old or the new content
 /// is there: written beside it, synced, renamed over it, and the directory synced. `mode` are the
 /// permissions of a new file.
@@ -13,6 +23,11 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// What the system said. The old content is still there unless the last step failed: then either is.
 pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    replace_file_in(FILE, path, bytes, mode)
+}
+
+/// The same for a file whose steps are tested apart from those of others.
+pub(crate) fn replace_file_in(steps: Steps, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = temporary_beside(path);
     // What a crash left there may have other permissions.
@@ -23,11 +38,11 @@ pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    crash_point(Step::FileSynced);
+    crash_point(steps.synced);
     fs::rename(&temporary, path)?;
-    crash_point(Step::FileRenamed);
+    crash_point(steps.renamed);
     File::open(parent)?.sync_all()?;
-    crash_point(Step::FileNamed);
+    crash_point(steps.named);
     Ok(())
 }
 

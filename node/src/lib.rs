@@ -15,6 +15,7 @@ pub mod index;
 mod integrity;
 mod metrics;
 mod node;
+mod open;
 pub mod process;
 pub mod raft;
 mod rechecker;

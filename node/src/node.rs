@@ -5,15 +5,14 @@ use crate::founding::{Founder, FoundingService};
 use crate::guard::Guard;
 use crate::health::Health;
 use crate::identity::{Identity, RAFT, claim, has_data};
-use crate::index::Spaces;
 use crate::integrity::Integrity;
-use crate::metrics::{ApplyMetrics, NodeMetrics, ProposalMetrics, Sources};
+use crate::metrics::{NodeMetrics, ProposalMetrics, Sources};
+use crate::open::{open_raft, open_states};
 use crate::raft::{
-    Clock, GroupId, GroupSpec, GuardedClock, HandOverError, NodeId, OpenError as RaftOpenError, RaftNode,
-    RaftNodeConfig, StaticAddresses,
+    Clock, GroupId, GuardedClock, HandOverError, NodeId, OpenError as RaftOpenError, RaftNode,
 };
 use crate::service::{Layout, NodeService, Replica};
-use crate::shard::{BootId, OpenError, ShardPlace, ShardState};
+use crate::shard::{OpenError, ShardState, let_go};
 use crate::snapshot;
 use crate::sweeper;
 use holdfast_core::shard_map::ShardMap;
@@ -100,8 +99,20 @@ impl Drainer {
     }
 }
 
+/// A disk that has failed under a running node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskFailure {
+    /// What is of no use any more, for a sentence.
+    pub what: String,
+    /// Where that is.
+    pub path: PathBuf,
+    /// What the system said.
+    pub cause: String,
+}
+
 /// A running node.
 pub struct Node {
+    dir: PathBuf,
     pub(crate) raft: Arc<RaftNode>,
     pub(crate) replicas: BTreeMap<GroupId, Replica>,
     metrics: Arc<NodeMetrics>,
@@ -145,28 +156,19 @@ impl Node {
         claim(&config.dir, &identity)?;
         let metrics = Arc::new(NodeMetrics::new(config.node_id)?);
         let states = open_states(&config, metrics.applies.clone()).await?;
-        let specs = states.iter().map(|(id, state)| GroupSpec {
-            id: *id,
-            replicas: config.members.iter().map(|(node, _)| *node).collect(),
-            applier: Arc::clone(state) as _,
-        });
-        let mut raft_config =
-            RaftNodeConfig::new(config.node_id, config.cluster_id.clone(), config.dir.join(RAFT));
-        raft_config.heartbeat = config.heartbeat;
-        raft_config.log_files = config.log_files;
-        raft_config.security = config.security.clone();
-        let uris = config.members.iter().map(|(id, address)| (*id, format!("http://{address}")));
         let clock: Arc<dyn Clock> = Arc::new(GuardedClock::system());
-        let addresses = Arc::new(StaticAddresses::new(uris));
-        let raft = RaftNode::open(raft_config, specs.collect(), addresses, Arc::clone(&clock)).await?;
-        let raft = Arc::new(raft);
+        let raft = match open_raft(&config, &states, &clock).await {
+            Ok(raft) => Arc::new(raft),
+            Err(error) => {
+                states.into_values().for_each(let_go);
+                return Err(error.into());
+            }
+        };
         let replicas = replicas(&raft, states, &metrics.proposals)?;
         let groups: Vec<_> =
             replicas.values().map(|replica| (replica.group.clone(), Arc::clone(&replica.state))).collect();
         metrics.scraper.attach(Sources::new(Arc::clone(&raft), groups.clone(), config.spaces_bytes));
 
-        let members =
-            config.members.iter().map(|(id, address)| v1::Member { id: *id, address: address.clone() });
         let search_threads = match config.search_threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
@@ -181,13 +183,8 @@ impl Node {
                 return Err(StartError::Config(format!("starting the checking threads: {error}")));
             }
         };
-        let layout = Layout {
-            cluster_id: config.cluster_id.clone(),
-            shards: config.shards,
-            members: members.collect(),
-        };
         let service = NodeService::new(
-            layout,
+            layout(&config),
             Arc::clone(&raft),
             replicas.clone(),
             search_threads,
@@ -200,7 +197,20 @@ impl Node {
         let snapshots =
             tokio::spawn(snapshot::run(Arc::clone(&raft), groups, config.snapshots, written, stop.clone()));
         let members = config.members.iter().map(|(id, _)| *id).collect();
-        Ok(Self { raft, replicas, metrics, members, service, stop, server, sweeper, snapshots, integrity })
+        let dir = config.dir;
+        Ok(Self {
+            dir,
+            raft,
+            replicas,
+            metrics,
+            members,
+            service,
+            stop,
+            server,
+            sweeper,
+            snapshots,
+            integrity,
+        })
     }
 
     /// This node's id.
@@ -229,9 +239,17 @@ impl Node {
         Drainer(Arc::clone(&self.raft))
     }
 
-    /// Why this node's log takes nothing any more, if so: then nothing works here until a restart.
-    pub fn log_failure(&self) -> Option<String> {
-        self.raft.log_failure()
+    /// The disk under the log or under a state, if it has failed: then nothing here is of use until it is
+    /// mended and the node starts again.
+    pub fn disk_failure(&self) -> Option<DiskFailure> {
+        if let Some(cause) = self.raft.log_failure() {
+            return Some(DiskFailure { what: "its log".into(), path: self.dir.join(RAFT), cause });
+        }
+        self.replicas.iter().find_map(|(group, Replica { state, .. })| {
+            let cause = state.disk_failure()?;
+            let what = format!("the state of its group {group}");
+            Some(DiskFailure { what, path: state.dir().to_owned(), cause })
+        })
     }
 
     /// What the node's probes look at.
@@ -281,7 +299,7 @@ impl Node {
                 server.abort();
             }
         }
-        let states: Vec<_> = self.replicas.values().map(|replica| Arc::clone(&replica.state)).collect();
+        let states: Vec<_> = self.replicas.into_values().map(|replica| replica.state).collect();
         let metrics = Arc::clone(&self.metrics);
         let close = tokio::task::spawn_blocking(move || {
             // No scrape may hold a state open when this directory is opened again.
@@ -290,11 +308,21 @@ impl Node {
                 if let Err(error) = state.close() {
                     tracing::error!(%error, "a state was not left in order; it may be rebuilt at the next start");
                 }
+                let_go(state);
             }
         });
         if let Err(error) = close.await {
             tracing::error!(%error, "the states were not left in order; they may be rebuilt at the next start");
         }
+    }
+}
+
+fn layout(config: &NodeConfig) -> Layout {
+    let member = |(id, address): &(NodeId, String)| v1::Member { id: *id, address: address.clone() };
+    Layout {
+        cluster_id: config.cluster_id.clone(),
+        shards: config.shards,
+        members: config.members.iter().map(member).collect(),
     }
 }
 
@@ -307,37 +335,6 @@ fn check(config: &NodeConfig) -> Result<(), StartError> {
         return refuse("the members do not name this node");
     }
     Ok(())
-}
-
-/// Opens the states of all groups; the blocking work runs beside the runtime.
-async fn open_states(
-    config: &NodeConfig,
-    metrics: ApplyMetrics,
-) -> Result<BTreeMap<GroupId, Arc<ShardState>>, StartError> {
-    let (dir, shards, cluster) = (config.dir.join("shards"), config.shards, config.cluster_id.clone());
-    let share = config.state_cache_bytes / (u64::from(shards) + 1);
-    let spaces = Arc::new(Spaces::new(config.spaces_bytes));
-    // Dropped with this future: a start that is given up ends between two states.
-    let given_up = CancellationToken::new();
-    let opening = given_up.clone();
-    let _giving_up = given_up.drop_guard();
-    let open = tokio::task::spawn_blocking(move || {
-        let boot = BootId::current()
-            .map_err(|error| StartError::Io { path: "/proc/sys/kernel/random/boot_id".into(), error })?;
-        let mut states = BTreeMap::new();
-        for group in 0..=GroupId::from(shards) {
-            if opening.is_cancelled() {
-                return Err(StartError::Config("the start was given up".into()));
-            }
-            let dir = dir.join(group.to_string());
-            let place =
-                ShardPlace { cluster: &cluster, shards, group, dir: &dir, boot: &boot, cache_bytes: share };
-            let state = ShardState::open(place, Arc::clone(&spaces))?;
-            states.insert(group, Arc::new(state.measured_by(metrics.clone())));
-        }
-        Ok(states)
-    });
-    open.await.map_err(|error| StartError::Config(format!("opening the states: {error}")))?
 }
 
 fn replicas(

@@ -4,8 +4,7 @@
 use crate::admin::Probes;
 use crate::config::NodeConfig;
 use crate::founding::{FoundingService, Moves, Plan, PlanMember, Volume, VolumeError, wait_for_plan};
-use crate::identity::RAFT;
-use crate::node::{Node, StartError};
+use crate::node::{DiskFailure, Node, StartError};
 use crate::raft::NodeId;
 use holdfast_transport::{HostPort, Security};
 use std::io;
@@ -38,18 +37,17 @@ pub enum ProcessError {
     /// The node does not start.
     #[error("node {0} does not start: {1}")]
     Start(NodeId, #[source] StartError),
-    /// The disk does not take the log any more.
+    /// The disk under the log or a state has failed.
     #[error(
-        "node {node} ends: its log in {path} failed: {cause}; {advice}, then start the node again: what was \
-         acknowledged is on a majority of the nodes"
+        "node {node} ends: {} in {} failed: {}; {advice}, then start the node again: what was acknowledged \
+         is on a majority of the nodes",
+        failure.what, failure.path.display(), failure.cause
     )]
     Disk {
         /// The node.
         node: NodeId,
-        /// The directory of the log.
-        path: String,
-        /// What the system said.
-        cause: String,
+        /// What failed, where and how.
+        failure: DiskFailure,
         /// What to do.
         advice: &'static str,
     },
@@ -155,8 +153,13 @@ impl Process<'_> {
         tokio::select! {
             () = ready => {}
             () = self.stop.cancelled() => {}
-            // At once: nothing works here any more, and to leave anything in order needs the disk.
-            cause = until_log_fails(&node) => return Err(self.disk_error(node.id(), cause)),
+            // At once: nothing works here any more, and to leave anything in order needs the disk. Not even
+            // dropped: that would write and sync, and may never end.
+            failure = until_disk_fails(&node) => {
+                let error = disk_error(node.id(), failure);
+                std::mem::forget(node);
+                return Err(error);
+            }
         }
         self.probes.drain();
         // What is kept was logged; there is nothing else to be done about it.
@@ -186,15 +189,6 @@ impl Process<'_> {
         Ok(config)
     }
 
-    fn disk_error(&self, node: NodeId, cause: String) -> ProcessError {
-        let path = self.data.join(RAFT).display().to_string();
-        let advice = match cause.contains("No space left") || cause.contains("Disk quota exceeded") {
-            true => "make room on this disk",
-            false => "check this disk, and replace the disk if it fails",
-        };
-        ProcessError::Disk { node, path, cause, advice }
-    }
-
     async fn until_ready(&self) {
         while !self.probes.is_ready() {
             tokio::time::sleep(READY_PAUSE).await;
@@ -210,10 +204,19 @@ fn is_one_place(one: &str, other: &str) -> bool {
     }
 }
 
-async fn until_log_fails(node: &Node) -> String {
+fn disk_error(node: NodeId, failure: DiskFailure) -> ProcessError {
+    let is_full = ["No space left", "Disk quota exceeded"].iter().any(|words| failure.cause.contains(words));
+    let advice = match is_full {
+        true => "make room on this disk",
+        false => "check this disk, and replace the disk if it fails",
+    };
+    ProcessError::Disk { node, failure, advice }
+}
+
+async fn until_disk_fails(node: &Node) -> DiskFailure {
     loop {
-        if let Some(cause) = node.log_failure() {
-            return cause;
+        if let Some(failure) = node.disk_failure() {
+            return failure;
         }
         tokio::time::sleep(DISK_PAUSE).await;
     }

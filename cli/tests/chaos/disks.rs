@@ -2,7 +2,8 @@
 
 use crate::common::Api;
 use crate::common::cluster::Process;
-use crate::disk::{EIO, ENOSPC, ONLY_RAFT, ONLY_SHARDS, Word};
+use crate::disk::{EIO, ENOSPC, ONLY_RAFT, ONLY_SHARDS, ONLY_SNAPSHOTS, ONLY_STATES, Word};
+use crate::own::{self, Own};
 use crate::rig::Rig;
 use crate::settings::{choices, rounds, seed};
 use rand::Rng;
@@ -93,6 +94,18 @@ async fn a_node_whose_log_has_no_room_ends_and_says_why() {
     fail_one_disk(Word::FailWrite, ENOSPC, ONLY_RAFT, "No space left on device", "make room").await;
 }
 
+/// The log still takes what comes, and is of no use to a state that cannot.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_states_have_no_room_ends_and_says_why() {
+    fail_one_disk(Word::FailWrite, ENOSPC, ONLY_STATES, "No space left on device", "make room").await;
+}
+
+/// The state is not believed afterwards: the node makes it anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_states_cannot_be_written_ends_and_says_why() {
+    fail_one_disk(Word::FailWrite, EIO, ONLY_STATES, "Input/output error", "replace the disk").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_every_disk_fails_nothing_is_acknowledged_and_nothing_is_lost() {
     let seed = seed();
@@ -124,18 +137,19 @@ async fn when_every_disk_fails_nothing_is_acknowledged_and_nothing_is_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn snapshot_files_that_cannot_be_written_are_tried_again_and_leave_nothing() {
     let mut rig = Rig::start(3, 4, seed());
-    rig.shims[0].set(Word::Only, ONLY_SHARDS);
     rig.start_load();
     for (word, error, cause) in
         [(Word::FailSync, EIO, "Input/output error"), (Word::FailWrite, ENOSPC, "No space left on device")]
     {
         let failed = metric(&rig, 0, "holdfast_snapshot_builds_total result=\"failed\"").await;
+        rig.shims[0].set(Word::Only, ONLY_SNAPSHOTS);
         rig.shims[0].set(word, error);
         wait_above(&rig, "holdfast_snapshot_builds_total result=\"failed\"", failed).await;
         assert_eq!(leftovers(&rig.cluster.plan.data(0)), Vec::<PathBuf>::new());
         assert_eq!(rig.cluster.nodes[0].as_ref().unwrap().probe("/healthz").await.0, 200);
-        // It is asked for its states at the latest when it starts again.
+        // With a disk that takes nothing of a shard at all it does not come up.
         rig.kill(0);
+        rig.shims[0].set(Word::Only, ONLY_SHARDS);
         rig.cluster.nodes[0] = Some(rig.cluster.plan.start_node(0));
         let said = wait_end(rig.cluster.nodes[0].as_mut().unwrap()).await;
         assert_clear(&said, cause, "");
@@ -168,37 +182,32 @@ async fn metric(rig: &Rig, index: usize, name: &str) -> f64 {
 struct Tmpfs(PathBuf);
 
 impl Tmpfs {
-    fn mount(path: &Path, megabytes: u32) -> Result<Self, String> {
+    fn mount(path: &Path, megabytes: u32) -> Self {
         fs::create_dir_all(path).unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"]).arg(path);
-        let output = mount.output().map_err(|error| error.to_string())?;
-        match output.status.success() {
-            true => Ok(Self(path.to_owned())),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
+        assert!(mount.status().unwrap().success());
+        Self(path.to_owned())
     }
 }
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        assert!(Command::new("umount").arg("-l").arg(&self.0).status().unwrap().success());
+        // What is left goes with the table of mounts, which is this test's own.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
 /// No shim: a file system that is really full, and room that is really made.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_on_a_full_disk_ends_and_comes_back_when_there_is_room() {
+#[test]
+fn a_node_on_a_full_disk_ends_and_comes_back_when_there_is_room() {
+    own::run("disks::a_node_on_a_full_disk_ends_and_comes_back_when_there_is_room", Own::Mounts, full_disk());
+}
+
+async fn full_disk() {
     let plan = Rig::plan(3);
     let data = plan.data(2);
-    let tmpfs = match Tmpfs::mount(&data, 16) {
-        Ok(tmpfs) => tmpfs,
-        Err(why) => {
-            assert!(std::env::var_os("HOLDFAST_REQUIRE_NETNS").is_none(), "no tmpfs: {why}");
-            eprintln!("SKIPPED: {why}; nothing was tested");
-            return;
-        }
-    };
+    let tmpfs = Tmpfs::mount(&data, 16);
     let seed = seed();
     let mut rig = Rig::of(plan, 4, seed);
     rig.start_load();

@@ -15,6 +15,7 @@ mod disks;
 mod kills;
 mod load;
 mod net;
+mod own;
 mod power;
 mod rig;
 mod sabotage;

@@ -95,7 +95,7 @@ impl Rig {
         let admin = self.cluster.admin_api();
         let deadline = Instant::now() + RECOVERY_MAX;
         loop {
-            let (status, answer) = admin.get("/admin/v1/verify?recompute=true").await;
+            let (status, answer) = admin.get("/admin/v1/verify?rows=true").await;
             if status.is_success() && answer["equal"] == true {
                 return;
             }

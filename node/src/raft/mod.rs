@@ -44,6 +44,7 @@ pub use error::{ApplierError, InitializeError, LogError, OpenError, ProposeError
 pub use group::{BatchStats, Group};
 pub use guarded_clock::{GuardedClock, SinceBoot, SteadyTime};
 pub use handover::HandOverError;
+pub(crate) use log::panic_text;
 pub use log::{LogStats, TIME_BOUNDS_US, TimeCounts};
 pub use multi::{GroupSpec, LogFiles, RaftNode, RaftNodeConfig, Timing};
 pub use report::{NodeReport, ReplicaReport};

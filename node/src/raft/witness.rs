@@ -20,10 +20,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::record;
 use super::types::{GroupId, NodeId, RaftLogId, TypeConfig};
-use crate::durable::replace_file;
+use crate::crash::{Step, crash_point};
+use crate::durable::{Steps, replace_file_in};
 
 /// The file in the log's directory.
 const FILE: &str = "witness";
+const STEPS: Steps =
+    Steps { synced: Step::WitnessSynced, renamed: Step::WitnessRenamed, named: Step::WitnessNamed };
 /// How often what changed is written.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// Replicas that are remembered at most: 257 groups with 16 peers each.
@@ -137,6 +140,7 @@ impl Witness {
                         "what this node remembered of its peers is damaged and set aside: until they have \
                          talked again, a peer that lost a part of its disk is not noticed here");
                     std::fs::rename(&path, aside)?;
+                    crash_point(Step::WitnessAside);
                     BTreeMap::new()
                 }
             },
@@ -233,7 +237,7 @@ impl Witness {
             return Ok(());
         };
         let marks = self.marks.lock().iter().map(|((group, peer), mark)| (*group, *peer, *mark)).collect();
-        let written = encode(marks).and_then(|bytes| replace_file(path, &bytes, 0o644));
+        let written = encode(marks).and_then(|bytes| replace_file_in(STEPS, path, &bytes, 0o644));
         if written.is_err() {
             self.changed.store(true, Ordering::Release);
         }

@@ -1,5 +1,6 @@
 use super::KindCounts;
 use super::batch::{Done, Target, apply_entries};
+use super::disk::DiskFailure;
 use super::files::{BootId, OpenError, Opened, ShardFiles};
 use super::points::{Point, Points};
 use super::position::Applied;
@@ -20,7 +21,7 @@ use holdfast_core::state::{Reader, StateError, StateHash};
 #[cfg(test)]
 use holdfast_core::{Error, ErrorCode};
 use parking_lot::{Mutex, RwLock};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -46,6 +47,7 @@ pub struct ShardPlace<'a> {
 /// The state of one replica of one shard.
 pub struct ShardState {
     pub(super) group: GroupId,
+    pub(super) dir: PathBuf,
     pub(super) cluster: String,
     pub(super) shards: u16,
     pub(super) cache_bytes: u64,
@@ -81,6 +83,8 @@ pub struct ShardState {
     pub(super) doubted: AtomicBool,
     /// A snapshot file waits for a rebuild to end.
     pub(super) install_waits: AtomicBool,
+    /// Set once its disk has failed.
+    pub(super) disk: DiskFailure,
 }
 
 /// What is guarded by the mutex of applies.
@@ -144,6 +148,7 @@ impl ShardState {
         let (visible, _) = watch::channel(applied.last.map(|last| last.index));
         Ok(Self {
             group,
+            dir: dir.to_owned(),
             cluster: cluster.to_owned(),
             shards,
             cache_bytes,
@@ -165,6 +170,7 @@ impl ShardState {
             replacing: Mutex::default(),
             doubted: AtomicBool::new(false),
             install_waits: AtomicBool::new(false),
+            disk: DiskFailure::default(),
         })
     }
 
@@ -353,7 +359,10 @@ impl Applier for ShardState {
     }
 
     fn install_snapshot(&self, file: &SnapshotFile) -> Result<(), ApplierError> {
-        self.install(file).map_err(|error| fatal(&error))
+        self.install(file).map_err(|error| {
+            self.install_failed(&error);
+            fatal(&error)
+        })
     }
 }
 

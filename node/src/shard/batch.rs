@@ -3,7 +3,7 @@
 use super::applier::{ShardState, fatal};
 use super::points::Point;
 use super::position::Applied;
-use super::sled_reader::SledReader;
+use super::sled_reader::{SledReader, unreadable};
 use super::view::Views;
 use crate::crash::{Step, crash_point};
 use crate::raft::{ApplierError, CommittedBody, CommittedEntry, LogPosition, Outcomes};
@@ -14,7 +14,7 @@ use holdfast_core::command::Command;
 use holdfast_core::event::Event;
 use holdfast_core::limits::BATCH_ROWS_MAX;
 use holdfast_core::outcome::Outcome;
-use holdfast_core::state::Overlay;
+use holdfast_core::state::{Overlay, Reader, Row, StateError};
 use holdfast_core::{Error, ErrorCode};
 
 /// A batch is written when it holds this many rows, so that a usual next command still fits into
@@ -24,13 +24,39 @@ const BATCH_ROWS_FULL: usize = BATCH_ROWS_MAX * 3 / 4;
 /// Commands that were applied and are not in sled yet.
 struct Batch<'a> {
     db: &'a sled::Db,
-    overlay: Overlay<SledReader<'a>>,
+    overlay: Overlay<Rows<'a>>,
     applied: Applied,
     events: Vec<Event>,
     points: Vec<Point>,
     views: Option<&'a mut Views>,
     /// Whose readers are to see it; none for a database that is being rebuilt.
     live: Option<&'a ShardState>,
+}
+
+/// The rows that commands read while they are applied.
+struct Rows<'a> {
+    db: SledReader<'a>,
+    live: Option<&'a ShardState>,
+}
+
+impl Rows<'_> {
+    /// Whether it is the disk that failed is known here alone.
+    fn failed(&self, error: &sled::Error) -> StateError {
+        if let Some(live) = self.live {
+            live.sled_failed(error);
+        }
+        unreadable(error)
+    }
+}
+
+impl Reader for Rows<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+        self.db.get_row(key).map_err(|error| self.failed(&error))
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
+        self.db.scan_rows(prefix, after, limit).map_err(|error| self.failed(&error))
+    }
 }
 
 /// Where entries are applied to.
@@ -54,7 +80,7 @@ pub(super) fn apply_entries(
     entries: Vec<CommittedEntry>,
 ) -> Result<Done, ApplierError> {
     let Target { db, views, live } = target;
-    let overlay = Overlay::remembering(SledReader(db));
+    let overlay = Overlay::remembering(Rows { db: SledReader(db), live });
     let (events, points) = (Vec::new(), Vec::new());
     let mut batch = Batch { db, overlay, applied: before, events, points, views, live };
     let mut answers = Vec::with_capacity(entries.len());
@@ -128,7 +154,8 @@ impl Batch<'_> {
 
     /// Writes the batch in one atomic step and shows it to the live images.
     fn commit(&mut self) -> Result<(), ApplierError> {
-        let overlay = std::mem::replace(&mut self.overlay, Overlay::remembering(SledReader(self.db)));
+        let rows = Rows { db: SledReader(self.db), live: self.live };
+        let overlay = std::mem::replace(&mut self.overlay, Overlay::remembering(rows));
         let changes = overlay.into_changes().map_err(|error| fatal(&error))?;
         if let Some(views) = &mut self.views {
             views.keep(&changes.rows);
@@ -147,7 +174,12 @@ impl Batch<'_> {
         }
         writes.insert(Applied::key(), self.applied.encode().map_err(|error| fatal(&error))?);
         let announced = self.live.map(|live| live.spaces.open_batch());
-        self.db.apply_batch(writes).map_err(|error| fatal(&error))?;
+        self.db.apply_batch(writes).map_err(|error| {
+            if let Some(live) = self.live {
+                live.sled_failed(&error);
+            }
+            fatal(&error)
+        })?;
         crash_point(Step::RowsApplied);
         if let Some(announced) = announced {
             announced.deliver(&self.events);

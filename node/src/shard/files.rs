@@ -6,6 +6,7 @@
 //! that the log replays). Otherwise it is set aside and the state is rebuilt from the snapshot file
 //! and the log.
 
+use super::disk::{is_no_room, let_go};
 use crate::crash::{Step, crash_point};
 use crate::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
@@ -124,9 +125,13 @@ impl ShardFiles {
     ) -> Result<Opened, OpenError> {
         let current = Current { format: FORMAT, generation, boot: boot.clone(), clean: false };
         let files = Self { dir: dir.to_owned(), current };
-        files.write()?;
-        files.remove_others()?;
-        Ok(Opened { db, files, set_aside })
+        match files.write().and_then(|()| files.remove_others()) {
+            Ok(()) => Ok(Opened { db, files, set_aside }),
+            Err(error) => {
+                let_go(db);
+                Err(error)
+            }
+        }
     }
 
     /// An empty database to be filled beside the current one, of the next generation.
@@ -286,6 +291,8 @@ fn open_existing(
         Ok(sound) => sound.map_err(Unusable::Damaged),
         // Somebody else has it open. That is no damage, and setting it aside would make it one.
         Err(error) if is_lock(&error) => Err(Unusable::Failed(OpenError::Sled { path, error })),
+        // Nor is this: what is there is what was written.
+        Err(error) if is_out_of_means(&error) => Err(Unusable::Failed(OpenError::Sled { path, error })),
         Err(error) => Err(Unusable::Damaged(format!("sled: {error}"))),
     }
 }
@@ -301,6 +308,16 @@ enum Unusable {
 /// Whether sled could not get the lock of its directory; it has no error of its own for that.
 fn is_lock(error: &sled::Error) -> bool {
     matches!(error, sled::Error::Io(error) if error.to_string().contains("could not acquire lock"))
+}
+
+/// Whether the system lacked what it takes to open anything: room, or the right to write.
+fn is_out_of_means(error: &sled::Error) -> bool {
+    use io::ErrorKind::{OutOfMemory, PermissionDenied, ReadOnlyFilesystem};
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error, sled::Error::Io(error) if is_no_room(error)
+        || matches!(error.kind(), OutOfMemory | PermissionDenied | ReadOnlyFilesystem)
+        || matches!(error.raw_os_error(), Some(ENFILE | EMFILE)))
 }
 
 /// Keeps a directory that must not be used for whoever wants to look; only the newest one.

@@ -12,6 +12,7 @@ mod batch;
 mod check_index;
 #[cfg(test)]
 mod damage;
+mod disk;
 mod files;
 #[cfg(test)]
 mod integrity_tests;
@@ -32,6 +33,7 @@ mod view;
 pub use applier::{ShardHash, ShardPlace, ShardState};
 #[cfg(test)]
 pub(crate) use damage::Damage;
+pub(crate) use disk::let_go;
 pub use files::{BootId, OpenError, Opened, ShardFiles};
 pub use kinds::KindCounts;
 pub use points::Point;

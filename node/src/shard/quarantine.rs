@@ -6,15 +6,19 @@
 //! rows. So are the times of the last rebuilds, which are limited.
 
 use super::files::OpenError;
+use crate::crash::Step;
+use crate::durable::{Steps, replace_file_in};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const FILE: &str = "integrity.json";
 const FORMAT: u8 = 1;
+const STEPS: Steps =
+    Steps { synced: Step::QuarantineSynced, renamed: Step::QuarantineRenamed, named: Step::QuarantineNamed };
 /// Rebuilds whose times are kept.
 const REBUILDS_KEPT: usize = 8;
 
@@ -150,18 +154,9 @@ impl Quarantine {
         self.stored.lock().rebuilt_us.iter().filter(|at_us| **at_us >= from_us).count()
     }
 
-    /// temp -> fsync -> rename -> fsync of the directory.
     fn write(&self, stored: &Stored) -> io::Result<()> {
-        let temp = self.path.with_extension("json.tmp");
         let stored = Stored { format: FORMAT, ..stored.clone() };
-        let mut file = File::create(&temp)?;
-        file.write_all(&serde_json::to_vec(&stored)?)?;
-        file.sync_all()?;
-        fs::rename(&temp, &self.path)?;
-        match self.path.parent() {
-            Some(dir) => File::open(dir)?.sync_all(),
-            None => Ok(()),
-        }
+        replace_file_in(STEPS, &self.path, &serde_json::to_vec(&stored)?, 0o644)
     }
 }
 

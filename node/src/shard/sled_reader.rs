@@ -6,30 +6,44 @@ use std::ops::Bound;
 #[derive(Clone, Copy)]
 pub struct SledReader<'a>(pub &'a sled::Db);
 
-fn unreadable(error: &sled::Error) -> StateError {
+pub(super) fn unreadable(error: &sled::Error) -> StateError {
     StateError(format!("sled: {error}"))
 }
 
-impl Reader for SledReader<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
-        let value = self.0.get(key).map_err(|error| unreadable(&error))?;
-        Ok(value.map(|value| value.to_vec()))
+impl SledReader<'_> {
+    pub(super) fn get_row(&self, key: &[u8]) -> sled::Result<Option<Vec<u8>>> {
+        Ok(self.0.get(key)?.map(|value| value.to_vec()))
     }
 
-    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
+    pub(super) fn scan_rows(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> sled::Result<Vec<Row>> {
         let start = match after {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
         };
         let mut rows = Vec::new();
         for row in self.0.range::<&[u8], _>((start, Bound::Unbounded)).take(limit) {
-            let (key, value) = row.map_err(|error| unreadable(&error))?;
+            let (key, value) = row?;
             if !key.starts_with(prefix) {
                 break;
             }
             rows.push((key.to_vec(), value.to_vec()));
         }
         Ok(rows)
+    }
+}
+
+impl Reader for SledReader<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+        self.get_row(key).map_err(|error| unreadable(&error))
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
+        self.scan_rows(prefix, after, limit).map_err(|error| unreadable(&error))
     }
 }
 

@@ -115,7 +115,10 @@ impl ShardState {
         })?;
         // Not for durability, which sled cannot give: so that after a kill the state is not behind
         // the purged log, which would cost a restore.
-        self.db().flush().map_err(|error| StateError(format!("sled: {error}")))?;
+        self.db().flush().map_err(|error| {
+            self.sled_failed(&error);
+            StateError(format!("sled: {error}"))
+        })?;
         crash_point(Step::StateFlushed);
         Ok(file)
     }

@@ -1,12 +1,12 @@
 //! What breaks, and when it is mended.
 
 use super::net::host;
-use super::plan::Sabotage;
+use super::plan::{Breaks, Sabotage};
 use super::world::{Phase, World};
 use crate::raft::NodeId;
 use rand::Rng;
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +40,22 @@ struct Active {
     until: Duration,
 }
 
+/// The steps of [`Breaks::KillThenCut`], with the nodes that they are about.
+#[derive(Clone, Copy, Debug)]
+enum Script {
+    /// One node is cut off, so that what the others acknowledge is on their disks alone.
+    Alone,
+    /// The one that syncs slowly is killed and comes back.
+    Kill { stays: NodeId, slow: NodeId },
+    /// It loses its power, and the one that stayed is gone.
+    Cut { stays: NodeId, slow: NodeId },
+}
+
+/// How long the syncs of the slow node take.
+const SLOW_SYNC: Duration = Duration::from_millis(600);
+/// How long the node that knows more is away: longer than the others wait for what it remembers.
+const AWAY: Duration = Duration::from_secs(6);
+
 /// Decides over faults, and over the phases of a run.
 pub(super) struct Faults {
     world: Arc<World>,
@@ -48,6 +64,8 @@ pub(super) struct Faults {
     active: Vec<Active>,
     /// Nodes that are down, and until when.
     down: BTreeMap<NodeId, Duration>,
+    /// What comes next of [`Breaks::KillThenCut`].
+    script: Script,
     /// Since when the phase lasts, and since when replicas agree.
     phase_since: Duration,
     equal_since: Option<Duration>,
@@ -67,6 +85,7 @@ impl Faults {
             next: FOUNDING + millis(chance, 0, 2_000),
             active: Vec::new(),
             down: BTreeMap::new(),
+            script: Script::Alone,
             phase_since: Duration::ZERO,
             equal_since: None,
         }
@@ -83,8 +102,13 @@ impl Faults {
             Phase::Faulty => {
                 self.mend(sim, now);
                 if now >= self.next {
-                    self.next = now + millis(chance, 200, 2_500);
-                    self.break_something(sim, now, chance);
+                    match self.world.plan().breaks {
+                        Breaks::Anything => {
+                            self.next = now + millis(chance, 200, 2_500);
+                            self.break_something(sim, now, chance);
+                        }
+                        Breaks::KillThenCut => self.go_on(sim, now, chance),
+                    }
                 }
             }
             Phase::Calm if self.world.clients() == 0 => self.enter(Phase::Ending, now),
@@ -264,25 +288,69 @@ impl Faults {
     ) {
         let power = chance.random_bool(0.5);
         for &node in nodes.iter().filter(|node| !self.down.contains_key(node)).collect::<Vec<_>>() {
-            if power {
-                // Nobody is told.
-                for other in self.hosts.iter().filter(|other| **other != host(node)) {
-                    sim.partition(host(node).as_str(), other.as_str());
-                }
-            }
-            sim.crash(host(node).as_str());
-            for group in self.world.groups() {
-                let store = self.world.store(node, group);
-                if power { store.lock().cut_power() } else { store.lock().kill(chance) }
-            }
-            if power {
-                self.world.disk(node).cut_power(chance);
-            }
-            let how = if power { "loses its power" } else { "is killed" };
-            self.world.fault(format_args!("node {node} {how}"));
+            self.end(sim, node, power, chance);
             let soon = chance.random_bool(0.5);
             let down = if soon { millis(chance, 50, 300) } else { millis(chance, 300, 2_500) };
             self.down.insert(node, now + down);
+        }
+    }
+
+    /// Ends the process of a node, or its machine.
+    fn end(&self, sim: &mut turmoil::Sim<'_>, node: NodeId, power: bool, chance: &mut StdRng) {
+        if power {
+            // Nobody is told.
+            for other in self.hosts.iter().filter(|other| **other != host(node)) {
+                sim.partition(host(node).as_str(), other.as_str());
+            }
+        }
+        sim.crash(host(node).as_str());
+        for group in self.world.groups() {
+            let store = self.world.store(node, group);
+            if power { store.lock().cut_power() } else { store.lock().kill(chance) }
+        }
+        if power {
+            self.world.disk(node).cut_power(chance);
+        }
+        let how = if power { "loses its power" } else { "is killed" };
+        self.world.fault(format_args!("node {node} {how}"));
+    }
+
+    /// The next step of [`Breaks::KillThenCut`].
+    fn go_on(&mut self, sim: &mut turmoil::Sim<'_>, now: Duration, chance: &mut StdRng) {
+        match self.script {
+            Script::Alone => {
+                let mut nodes: Vec<NodeId> = self.world.nodes().collect();
+                nodes.shuffle(chance);
+                let [stays, slow, alone] = nodes[..] else { return };
+                let others = self.hosts.iter().filter(|name| **name != host(alone)).cloned().collect();
+                let cut = Fault::Cut { from: BTreeSet::from([host(alone)]), to: others, both: true };
+                if let Fault::Cut { from, to, .. } = &cut {
+                    pairs(from, to, |a, b| sim.partition(a, b));
+                }
+                self.world.disk(slow).set_sync(SLOW_SYNC);
+                self.world.fault(format_args!("node {alone} is cut off, syncs of node {slow} are slow"));
+                self.next = now + millis(chance, 2_000, 3_500);
+                // Until the steps are through.
+                let until = self.next + Duration::from_secs(1);
+                self.active.push(Active { fault: cut, until });
+                self.active.push(Active { fault: Fault::SlowDisk(slow), until });
+                self.script = Script::Kill { stays, slow };
+            }
+            Script::Kill { stays, slow } => {
+                self.end(sim, slow, false, chance);
+                let down = Duration::from_millis(50);
+                self.down.insert(slow, now + down);
+                self.next = now + down + millis(chance, 100, 700);
+                self.script = Script::Cut { stays, slow };
+            }
+            Script::Cut { stays, slow } => {
+                self.end(sim, slow, true, chance);
+                self.down.insert(slow, now + Duration::from_millis(200));
+                self.end(sim, stays, false, chance);
+                self.down.insert(stays, now + AWAY);
+                self.next = now + AWAY + millis(chance, 1_000, 2_000);
+                self.script = Script::Alone;
+            }
         }
     }
 

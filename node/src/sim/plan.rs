@@ -59,11 +59,23 @@ impl FromStr for Sabotage {
     }
 }
 
-/// A simulation. Everything but the sabotage follows from the seed.
+/// What breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Breaks {
+    /// Anything, as the seed has it.
+    Anything,
+    /// In this order, again and again: one node of three cannot be reached, another one is killed while it
+    /// syncs and comes back at once, and loses its power soon after; the third, which knows more, is gone for
+    /// a while. Chance comes to that too seldom.
+    KillThenCut,
+}
+
+/// A simulation. Everything but the sabotage and the kind of faults follows from the seed.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) sabotage: Option<Sabotage>,
+    pub(super) breaks: Breaks,
     /// Nodes, each with a replica of every group.
     pub(super) nodes: u64,
     /// Groups, which are shards.
@@ -85,6 +97,7 @@ impl Plan {
         Plan {
             seed,
             sabotage,
+            breaks: Breaks::Anything,
             nodes: if chance.random_bool(0.35) { 5 } else { 3 },
             shards: chance.random_range(1..=3),
             clients: chance.random_range(3..=5),
@@ -93,6 +106,11 @@ impl Plan {
             sync: Duration::from_millis(chance.random_range(1..=30)),
             drift_ppm_max: 500,
         }
+    }
+
+    /// The same with [`Breaks::KillThenCut`].
+    pub(super) fn kill_then_cut(seed: u64, sabotage: Option<Sabotage>) -> Self {
+        Plan { breaks: Breaks::KillThenCut, nodes: 3, ..Plan::new(seed, sabotage) }
     }
 
     pub(super) fn is(&self, sabotage: Sabotage) -> bool {

@@ -31,6 +31,10 @@ const WORDS: usize = 7;
 pub const ONLY_RAFT: u64 = 1;
 /// As [`ONLY_RAFT`].
 pub const ONLY_SHARDS: u64 = 2;
+/// As [`ONLY_RAFT`]: sled's files.
+pub const ONLY_STATES: u64 = 3;
+/// As [`ONLY_RAFT`].
+pub const ONLY_SNAPSHOTS: u64 = 4;
 
 /// The errors of the kernel that are injected.
 pub const EIO: u64 = 5;

@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The words of the control file; the tests name them too (`control.rs`). */
+/* The words of the control file; the tests name them too (`mod.rs`). */
 enum word {
     CLOCK_OFFSET_NS, /* added to the time of day, signed */
     FAIL_SYNC,       /* the errno of every sync, 0 for none */
@@ -37,7 +37,7 @@ enum word {
     SYNC_DELAY_US,   /* what every sync takes longer */
     DIE_AT,          /* the number of the change after which the process kills itself, 0 for never */
     CHANGES,         /* how many changes there were, counted here */
-    ONLY,            /* faults meet only paths with this in them: 0 all, 1 /raft/, 2 /shards/ */
+    ONLY,            /* faults meet only paths with this in them: a number of `parts` */
     WORDS,
 };
 
@@ -152,6 +152,9 @@ static void note(enum kind kind, uint64_t inode, uint64_t at, const void *data, 
     if (control[DIE_AT] && number == control[DIE_AT]) kill(getpid(), SIGKILL);
 }
 
+/* What the word ONLY stands for. */
+static const char *const parts[] = { "/", "/raft/", "/shards/", "/sled-", "/snapshots/" };
+
 /* Whether the fault of this word meets an open file or a path. */
 static int fails(enum word name, int fd, const char *path) {
     uint64_t cause = word(name);
@@ -169,8 +172,7 @@ static int fails(enum word name, int fd, const char *path) {
         found[length + 1] = 0;
         path = found;
     }
-    const char *only[] = { "/", "/raft/", "/shards/" };
-    if (!below_root(path) || !strstr(path, only[word(ONLY) % 3])) return 0;
+    if (!below_root(path) || !strstr(path, parts[word(ONLY) % (sizeof parts / sizeof *parts)])) return 0;
     errno = (int)cause;
     return 1;
 }

@@ -6,47 +6,43 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A switch in user space between namespaces; see `switch.py`. Gone when it is dropped, and when this
-/// process ends however it ends.
+/// A switch in user space between namespaces; see `switch.py`. They are gone when the switch and the
+/// nodes are. Host 0 is the namespace of this process, which must be one of its own (`own.rs`).
 pub struct Network {
-    name: String,
-    /// The first three parts of its addresses.
-    network: String,
+    /// How to enter the namespace of each host.
+    namespaces: Vec<String>,
     switch: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
+/// The first three parts of the addresses: nobody else is in this network.
+const NETWORK: &str = "10.0.0";
+
 impl Network {
-    /// So many hosts, or why this machine cannot have them.
-    pub fn new(hosts: usize) -> Result<Self, String> {
-        if !rustix::process::geteuid().is_root() {
-            return Err("network namespaces need root".into());
-        }
-        if !Path::new("/dev/net/tun").exists() {
-            return Err("there is no /dev/net/tun".into());
-        }
-        let id = std::process::id();
-        let (name, network) =
-            (format!("hf{}x", id % 100_000), format!("10.{}.{}", 64 + id / 256 % 128, id % 256));
+    pub fn new(hosts: usize) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chaos/net/switch.py");
         let mut command = Command::new("python3");
-        command.arg(script).args([&name, &network, &hosts.to_string()]);
+        command.arg(script).args([NETWORK, &hosts.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut switch = command.spawn().map_err(|error| format!("python3: {error}"))?;
+        let mut switch = command.spawn().unwrap();
         let (input, output) = (switch.stdin.take(), switch.stdout.take().unwrap());
-        let mut network = Self { name, network, switch, input, output: BufReader::new(output) };
-        if network.answer() == "ready" { Ok(network) } else { Err("the switch does not start".into()) }
+        let mut network = Self { namespaces: Vec::new(), switch, input, output: BufReader::new(output) };
+        let ready = network.answer();
+        let files = ready.strip_prefix("ready ").expect("the switch does not start");
+        network.namespaces = files.split(' ').map(|file| format!("--net={file}")).collect();
+        assert_eq!(network.namespaces.len(), hosts);
+        network
     }
 
     /// The address of a host, counted from 1.
     pub fn address(&self, host: usize) -> String {
-        format!("{}.{host}", self.network)
+        format!("{NETWORK}.{host}")
     }
 
     /// The command that runs another on a host.
     pub fn on(&self, host: usize) -> Vec<String> {
-        ["ip", "netns", "exec", &format!("{}{host}", self.name)].map(str::to_owned).to_vec()
+        vec!["nsenter".into(), self.namespaces[host - 1].clone(), "--".into()]
     }
 
     /// What happens from now on to frames in one direction.
@@ -79,7 +75,8 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
+        // It ends when its input does. Nothing else is to be done about it.
         drop(self.input.take());
-        self.switch.wait().unwrap();
+        let _ = self.switch.wait();
     }
 }

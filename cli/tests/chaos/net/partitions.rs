@@ -1,4 +1,5 @@
 use super::Network;
+use crate::own::{self, Own};
 use crate::rig::Rig;
 use crate::settings::{choices, rounds, seed};
 use rand::Rng;
@@ -9,19 +10,6 @@ use std::time::Duration;
 const CHECK_EVERY: usize = 5;
 /// The router and the test.
 const OUTSIDE: usize = 0;
-
-/// A cluster whose nodes are hosts of a network, unless this machine cannot have one.
-fn start(nodes: usize, seed: u64) -> Option<(Rig, Network)> {
-    match Network::new(nodes) {
-        Ok(network) => Some((Rig::on(&network, nodes, 6, seed), network)),
-        Err(why) => {
-            // `make test-cluster` must not pass without it.
-            assert!(std::env::var_os("HOLDFAST_REQUIRE_NETNS").is_none(), "no network: {why}");
-            eprintln!("SKIPPED: {why}; nothing was tested");
-            None
-        }
-    }
-}
 
 /// Cuts a network in one of the ways in which networks are cut, and says how.
 fn cut(network: &mut Network, nodes: usize, rng: &mut StdRng) -> String {
@@ -55,11 +43,17 @@ fn cut(network: &mut Network, nodes: usize, rng: &mut StdRng) -> String {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cut_network_loses_nothing_and_a_majority_goes_on() {
+#[test]
+fn a_cut_network_loses_nothing_and_a_majority_goes_on() {
+    let name = "net::partitions::a_cut_network_loses_nothing_and_a_majority_goes_on";
+    own::run(name, Own::Network, cut_network());
+}
+
+async fn cut_network() {
     let seed = seed();
     let mut rng = choices(seed);
-    let Some((mut rig, mut network)) = start(3, rng.random()) else { return };
+    let mut network = Network::new(3);
+    let mut rig = Rig::on(&network, 3, 6, rng.random());
     rig.start_load();
     rig.wait_progress(20).await;
     let rounds = rounds(3, 40);
@@ -80,11 +74,17 @@ async fn a_cut_network_loses_nothing_and_a_majority_goes_on() {
     println!("{} operations, the slowest took {:?}", rig.load.acknowledged(), rig.load.slowest());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_and_lossy_network_loses_nothing() {
+#[test]
+fn a_slow_and_lossy_network_loses_nothing() {
+    let name = "net::partitions::a_slow_and_lossy_network_loses_nothing";
+    own::run(name, Own::Network, lossy_network());
+}
+
+async fn lossy_network() {
     let seed = seed();
     let mut rng = choices(seed);
-    let Some((mut rig, mut network)) = start(3, rng.random()) else { return };
+    let mut network = Network::new(3);
+    let mut rig = Rig::on(&network, 3, 6, rng.random());
     let rounds = rounds(1, 20);
     for round in 0..rounds {
         for (from, to) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {

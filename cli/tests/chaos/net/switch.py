@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Hosts of their own on one machine, and between them a switch that can be told to do harm.
 
-usage: switch.py NAME NETWORK COUNT
+usage: switch.py NETWORK COUNT
 
-Makes the network namespaces NAME1 to NAME<COUNT>, with the addresses NETWORK.1 and so on, and gives the
-namespace that it runs in NETWORK.254. Every frame goes through this process. Commands come on standard
-input, each is answered by a line:
+Makes network namespaces, with the addresses NETWORK.1 and so on, and gives the namespace that it runs in
+NETWORK.254 and a loopback device. None of them has a name: they are held by open files of this process and
+by whatever runs in them, and are gone with both. Every frame goes through this process. It prints `ready`
+and the files by which the namespaces are entered. Commands come on standard input, each is answered by a line:
 
     link FROM TO cut=1 delay_ms=20 jitter_ms=10 loss=0.1 repeat=0.05     what happens in one direction
     heal                                                                all of that ends
 
-Hosts are numbered, 0 is this namespace. When the input ends, everything is taken away again.
+Hosts are numbered, 0 is this namespace. It ends when its input does.
 """
 
+import ctypes
 import fcntl
 import heapq
 import os
@@ -27,6 +29,19 @@ FRAME_BYTES_MAX = 16_384
 # From linux/if_tun.h.
 SET_INTERFACE = 0x400454CA
 ETHERNET_WITHOUT_HEADER = 0x0002 | 0x1000
+# From linux/sched.h.
+NEW_NETWORK = 0x40000000
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def check(result, what):
+    if result != 0:
+        raise OSError(ctypes.get_errno(), what)
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
 
 
 class Link:
@@ -44,42 +59,40 @@ class Link:
 
 
 class Switch:
-    def __init__(self, name, network, count):
-        self.name, self.network, self.count = name, network, count
+    def __init__(self, network, count):
+        self.network, self.count = network, count
         self.ports = []
+        self.namespaces = []
         self.hosts = {}
         self.links = {}
         self.waiting = []
         self.number = 0
 
-    def ip(self, *words, namespace=None):
-        inside = ["-n", namespace] if namespace else []
-        subprocess.run(["ip", *inside, *words], check=True)
-
     def build(self):
+        outside = os.open("/proc/self/ns/net", os.O_RDONLY)
         for host in range(self.count + 1):
-            device = f"{self.name}p{host}"
-            port = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-            fcntl.ioctl(port, SET_INTERFACE, struct.pack("16sH22x", device.encode(), ETHERNET_WITHOUT_HEADER))
-            namespace = f"{self.name}{host}" if host else None
-            if namespace:
-                self.ip("netns", "add", namespace)
-                self.ip("link", "set", device, "netns", namespace)
-                self.ip("link", "set", "lo", "up", namespace=namespace)
-            mac = bytes([2, 0x68, 0x66, 0, 0, host])
-            text = ":".join(f"{byte:02x}" for byte in mac)
-            self.ip("link", "set", device, "address", text, "mtu", "8900", "up", namespace=namespace)
-            address = f"{self.network}.{host or 254}/24"
-            self.ip("address", "add", address, "dev", device, namespace=namespace)
-            self.hosts[mac] = host
-            self.ports.append(port)
+            if host:
+                check(LIBC.unshare(NEW_NETWORK), "unshare")
+                self.namespaces.append(os.open("/proc/self/ns/net", os.O_RDONLY))
+            self.add(host)
+        check(LIBC.setns(outside, NEW_NETWORK), "setns")
         self.heal()
 
-    def remove(self):
-        for port in self.ports:
-            os.close(port)
-        for host in range(1, self.count + 1):
-            subprocess.run(["ip", "netns", "delete", f"{self.name}{host}"], check=False)
+    def add(self, host):
+        """Gives the present namespace a device whose other end is a port of the switch."""
+        device = f"port{host}"
+        port = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+        fcntl.ioctl(port, SET_INTERFACE, struct.pack("16sH22x", device.encode(), ETHERNET_WITHOUT_HEADER))
+        mac = bytes([2, 0x68, 0x66, 0, 0, host])
+        text = ":".join(f"{byte:02x}" for byte in mac)
+        ip("link", "set", "lo", "up")
+        ip("link", "set", device, "address", text, "mtu", "8900", "up")
+        ip("address", "add", f"{self.network}.{host or 254}/24", "dev", device)
+        self.hosts[mac] = host
+        self.ports.append(port)
+
+    def files(self):
+        return " ".join(f"/proc/{os.getpid()}/fd/{file}" for file in self.namespaces)
 
     def heal(self):
         hosts = range(self.count + 1)
@@ -151,13 +164,10 @@ class Switch:
 
 
 def main():
-    switch = Switch(sys.argv[1], sys.argv[2], int(sys.argv[3]))
-    try:
-        switch.build()
-        print("ready", flush=True)
-        switch.run()
-    finally:
-        switch.remove()
+    switch = Switch(sys.argv[1], int(sys.argv[2]))
+    switch.build()
+    print("ready", switch.files(), flush=True)
+    switch.run()
 
 
 main()

@@ -30,6 +30,30 @@ pub(crate) struct RawEngine {
     probe: Arc<SyncProbe>,
 }
 
+impl RawEngine {
+    /// Writes a batch, synced if asked for.
+    ///
+    /// raft-engine panics when a sync fails: after that the page cache can no longer be trusted (the
+    /// "fsyncgate" of 2018). Caught here, so that the callers get the error and the process can still
+    /// say what happened.
+    ///
+    /// # Errors
+    /// What the system said. What is on disk is unknown then.
+    pub(crate) fn write_batch(&self, batch: &mut LogBatch, sync: bool) -> Result<(), String> {
+        match catch_unwind(AssertUnwindSafe(|| self.engine.write(batch, sync))) {
+            Ok(Ok(_bytes)) => Ok(()),
+            Ok(Err(raft_engine::Error::Io(error))) => Err(format!("a write failed: {error}")),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(panic) => Err(self.describe(panic.as_ref())),
+        }
+    }
+
+    /// What became known by a panic: the failure of a sync, if there was one.
+    fn describe(&self, panic: &(dyn std::any::Any + Send)) -> String {
+        self.probe.failure().unwrap_or_else(|| panic_text(panic))
+    }
+}
+
 impl Deref for RawEngine {
     type Target = Engine<ObservedFiles>;
 
@@ -360,10 +384,14 @@ fn open_raw(dir: &Path, files: LogFiles, probe: Arc<SyncProbe>) -> Result<RawEng
     let opened = catch_unwind(AssertUnwindSafe(|| Engine::open_with_file_system(config, files)));
     match opened {
         Ok(Ok(engine)) => Ok(RawEngine { engine, probe }),
+        Ok(Err(raft_engine::Error::Io(error))) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
         Ok(Err(error)) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
         Err(panic) => {
-            let text = format!("{}: {}", dir.display(), panic_text(panic.as_ref()));
-            Err(if probe.has_failed() { LogError::Io(text) } else { LogError::Corrupt(text) })
+            let at = dir.display();
+            Err(match probe.failure() {
+                Some(cause) => LogError::Io(format!("{at}: {cause}")),
+                None => LogError::Corrupt(format!("{at}: {}", panic_text(panic.as_ref()))),
+            })
         }
     }
 }
@@ -397,8 +425,9 @@ fn claim(raw: &RawEngine, options: &LogOptions) -> Result<(), LogError> {
     let mut batch = LogBatch::default();
     batch
         .put(NODE_REGION, key::OWNER.to_vec(), wanted.clone().into_bytes())
-        .and_then(|()| raw.write(&mut batch, true))
-        .map_err(|error| LogError::Io(error.to_string()))?;
+        .map_err(|error| error.to_string())
+        .and_then(|()| raw.write_batch(&mut batch, true))
+        .map_err(|error| LogError::Io(format!("{}: {error}", options.dir.display())))?;
     crash_point(Step::LogOwned);
     if beside.is_none() {
         replace_file(&file, wanted.as_bytes(), 0o644).map_err(describe)?;
@@ -449,7 +478,7 @@ fn spawn_cleaner(
                     held_back.lock().extend(groups);
                 }
                 Ok(Err(error)) => tracing::error!(%error, "old log files could not be removed"),
-                Err(panic) => poison.set(&panic_text(panic.as_ref())),
+                Err(panic) => poison.set(&raw.describe(panic.as_ref())),
             }
         }
     };

@@ -4,8 +4,8 @@
 
 use std::io::{Error, Result, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
@@ -22,7 +22,7 @@ pub(crate) struct SyncProbe {
     syncs: AtomicU64,
     times: Times,
     fail: AtomicBool,
-    failed: AtomicBool,
+    failure: OnceLock<String>,
     delay_us: AtomicU64,
     closing: AtomicBool,
 }
@@ -38,9 +38,9 @@ impl SyncProbe {
         self.times.read()
     }
 
-    /// Whether a sync has failed.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
+    /// What the system said when a sync failed for the first time, if one did.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.get().map(|said| format!("a sync failed: {said}"))
     }
 
     /// Makes every later sync fail.
@@ -64,7 +64,9 @@ impl SyncProbe {
     }
 
     fn around(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
-        let result = self.observe(sync).inspect_err(|_| self.failed.store(true, Ordering::Release));
+        let result = self.observe(sync).inspect_err(|error| {
+            self.failure.get_or_init(|| error.to_string());
+        });
         match result {
             Err(error) if self.closing.load(Ordering::Acquire) => {
                 tracing::error!(%error, "a log file could not be synced when it was closed");
@@ -90,6 +92,13 @@ impl SyncProbe {
     }
 }
 
+/// raft-engine keeps the kind of an error and puts the name of the call in the place of what the system
+/// said, which is what an operator needs. It is still in `errno`: nothing but the call came before.
+fn as_said(error: Error) -> Error {
+    let said = Error::last_os_error();
+    if said.kind() == error.kind() { said } else { error }
+}
+
 /// A file that reports its syncs.
 pub(crate) struct ObservedFile {
     inner: Arc<OsHandle>,
@@ -98,15 +107,15 @@ pub(crate) struct ObservedFile {
 
 impl Handle for ObservedFile {
     fn truncate(&self, offset: usize) -> Result<()> {
-        self.inner.truncate(offset)
+        self.inner.truncate(offset).map_err(as_said)
     }
 
     fn file_size(&self) -> Result<usize> {
-        self.inner.file_size()
+        self.inner.file_size().map_err(as_said)
     }
 
     fn sync(&self) -> Result<()> {
-        self.probe.around(|| self.inner.sync())?;
+        self.probe.around(|| self.inner.sync().map_err(as_said))?;
         crash_point(Step::LogSynced);
         Ok(())
     }
@@ -117,7 +126,7 @@ pub(crate) struct ObservedWriter(<DefaultFileSystem as FileSystem>::Writer);
 
 impl Write for ObservedWriter {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        let written = self.0.write(bytes)?;
+        let written = self.0.write(bytes).map_err(as_said)?;
         crash_point(Step::LogWritten);
         Ok(written)
     }
@@ -135,11 +144,11 @@ impl Seek for ObservedWriter {
 
 impl WriteExt for ObservedWriter {
     fn truncate(&mut self, offset: usize) -> Result<()> {
-        self.0.truncate(offset)
+        self.0.truncate(offset).map_err(as_said)
     }
 
     fn allocate(&mut self, offset: usize, size: usize) -> Result<()> {
-        self.0.allocate(offset, size)
+        self.0.allocate(offset, size).map_err(as_said)
     }
 }
 
@@ -164,13 +173,13 @@ impl FileSystem for ObservedFiles {
     type Writer = ObservedWriter;
 
     fn create<P: AsRef<Path>>(&self, path: P) -> Result<Self::Handle> {
-        let file = DefaultFileSystem.create(path)?;
+        let file = DefaultFileSystem.create(path).map_err(as_said)?;
         crash_point(Step::LogFileCreated);
         Ok(self.observe(file))
     }
 
     fn open<P: AsRef<Path>>(&self, path: P, perm: Permission) -> Result<Self::Handle> {
-        Ok(self.observe(DefaultFileSystem.open(path, perm)?))
+        Ok(self.observe(DefaultFileSystem.open(path, perm).map_err(as_said)?))
     }
 
     fn delete<P: AsRef<Path>>(&self, path: P) -> Result<()> {

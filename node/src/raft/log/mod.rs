@@ -15,6 +15,7 @@ pub(crate) use engine::{LogEngine, LogOptions};
 pub use engine::{LogFiles, LogStats};
 pub(crate) use store::{APPEND_ENTRIES_MAX, GroupLog};
 pub use times::{TIME_BOUNDS_US, TimeCounts};
+pub(crate) use writer::panic_text;
 
 /// What another device than the engine needs.
 #[cfg(test)]

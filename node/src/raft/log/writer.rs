@@ -2,7 +2,6 @@
 //! only then reports each write done.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -183,20 +182,16 @@ impl Writer {
         if batch.is_empty() {
             return Ok(());
         }
-        // raft-engine panics when a sync fails: after that the page cache can no longer be trusted
-        // (the "fsyncgate" of 2018). Caught here, so that the callers get the error and the process
-        // can still say what happened.
-        let written = catch_unwind(AssertUnwindSafe(|| self.raw.write(batch, sync)));
-        let failure = match written {
-            Ok(Ok(_bytes)) => {
+        match self.raw.write_batch(batch, sync) {
+            Ok(()) => {
                 self.counters.batches.fetch_add(1, Ordering::Relaxed);
-                return Ok(());
+                Ok(())
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => panic_text(panic.as_ref()),
-        };
-        self.poison.set(&failure);
-        self.poison.check()
+            Err(failure) => {
+                self.poison.set(&failure);
+                self.poison.check()
+            }
+        }
     }
 }
 

@@ -6,12 +6,12 @@
 use super::harness::{Cluster, long_names, names, until};
 use crate::crash::{CRASH_AFTER, CRASH_TRACE, STEPS, Step};
 use crate::raft::{LogFiles, NodeId};
-use crate::shard::BootId;
+use crate::shard::{BootId, Reason, Suspicion};
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -36,16 +36,42 @@ enum Act {
     Stop,
     /// Three replicas, the third of which needs a file.
     Install,
+    /// The same where one has a damaged memory of the others: start.
+    Forgotten,
+    /// One replica whose rows are found to be unreadable.
+    Suspect,
+    /// The same: starts, and makes its state anew.
+    Anew,
 }
 
-const ACTS: [Act; 7] =
-    [Act::First, Act::Again, Act::Restore, Act::Damaged, Act::LogFiles, Act::Stop, Act::Install];
+const ACTS: [Act; 10] = [
+    Act::First,
+    Act::Again,
+    Act::Restore,
+    Act::Damaged,
+    Act::LogFiles,
+    Act::Stop,
+    Act::Install,
+    Act::Forgotten,
+    Act::Suspect,
+    Act::Anew,
+];
 
 impl Act {
     /// What must have happened before.
     fn prepare(self, dir: &Path) {
-        if matches!(self, Act::Again | Act::Restore | Act::Damaged | Act::Stop) {
-            assert!(run(dir, Act::First, &[]).success());
+        let before = match self {
+            Act::Again | Act::Restore | Act::Damaged | Act::Stop | Act::Suspect => Some(Act::First),
+            Act::Anew => Some(Act::Suspect),
+            Act::Forgotten => Some(Act::Install),
+            Act::First | Act::LogFiles | Act::Install => None,
+        };
+        if let Some(before) = before {
+            before.prepare(dir);
+            assert!(run(dir, before, &[]).success());
+        }
+        if self == Act::Forgotten {
+            damage(&witness(dir, 1));
         }
         if self == Act::Damaged {
             damage_newest_file(&dir.join("1/shard/snapshots"));
@@ -58,7 +84,7 @@ impl Act {
     }
 
     fn replicas(self) -> &'static [NodeId] {
-        if self == Act::Install { &[1, 2, 3] } else { &[1] }
+        if matches!(self, Act::Install | Act::Forgotten) { &[1, 2, 3] } else { &[1] }
     }
 }
 
@@ -66,10 +92,19 @@ impl Act {
 fn damage_newest_file(dir: &Path) {
     let is_file = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "snap");
     let path = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).find(is_file).unwrap();
-    let mut bytes = fs::read(&path).unwrap();
+    damage(&path);
+}
+
+fn damage(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     fs::write(path, bytes).unwrap();
+}
+
+/// What a replica remembers of the others.
+fn witness(dir: &Path, id: NodeId) -> PathBuf {
+    dir.join(id.to_string()).join("raft/witness")
 }
 
 /// Runs one act in a child process.
@@ -94,10 +129,11 @@ fn child() {
     runtime.block_on(async {
         match ACTS.iter().find(|known| format!("{known:?}") == act).unwrap() {
             Act::First | Act::Again => purge(dir).await,
-            act @ (Act::Restore | Act::Damaged) => {
-                let mut cluster = Cluster::new(dir, act.boot(), &[1]);
-                cluster.start(&[1]).await;
+            act @ (Act::Restore | Act::Damaged | Act::Anew | Act::Forgotten) => {
+                let mut cluster = Cluster::new(dir, act.boot(), act.replicas());
+                cluster.start(act.replicas()).await;
             }
+            Act::Suspect => suspect(dir).await,
             Act::LogFiles => remove_log_files(dir).await,
             Act::Stop => stop(dir).await,
             Act::Install => install(dir).await,
@@ -163,6 +199,16 @@ async fn install(dir: &Path) {
     }
     cluster.start(&[3]).await;
     cluster.converge(&acknowledged(dir)).await;
+    until("all remember the others", || [1, 2, 3].iter().all(|id| witness(dir, *id).exists())).await;
+}
+
+async fn suspect(dir: &Path) {
+    let mut cluster = Cluster::new(dir, 1, &[1]);
+    cluster.start(&[1]).await;
+    cluster.write(&names("before-the-suspicion", 20), note(dir)).await;
+    let suspicion =
+        Suspicion { reason: Reason::Unreadable, detail: "读不出".into(), index: 1, since_us: 1 };
+    assert!(cluster.nodes[&1].state.quarantine().begin(suspicion).unwrap());
 }
 
 /// Starts what a child has left, and looks for everything that it was told is durable.
