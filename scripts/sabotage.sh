@@ -17,7 +17,7 @@ rounds=${HOLDFAST_TEST_ROUNDS-10}
 
 run() { # target, test
     if cargo nextest --version >/dev/null 2>&1; then
-        cargo nextest run --locked --workspace --ignore-default-filter --no-fail-fast --test "$1" -E "test($2)"
+        cargo nextest run --locked --workspace --no-fail-fast --test "$1" -E "test($2)"
     else
         cargo test --locked --workspace --test "$1" "$2"
     fi

@@ -34,9 +34,9 @@ pub enum ProcessError {
     /// Its volume cannot be used.
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// The node does not start.
+    /// The node does not start. No source: the sentence has it all.
     #[error("node {0} does not start: {1}")]
-    Start(NodeId, #[source] StartError),
+    Start(NodeId, StartError),
     /// The disk under the log or a state has failed.
     #[error(
         "node {node} ends: {} in {} failed: {}; {advice}, then start the node again: what was acknowledged \

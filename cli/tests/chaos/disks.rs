@@ -126,7 +126,7 @@ async fn when_every_disk_fails_nothing_is_acknowledged_and_nothing_is_lost() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!(rig.load.acknowledged(), before, "acknowledged without a disk");
         rig.stop_load().await;
-        rig.cluster.kill_nodes();
+        (0..3).for_each(|index| rig.kill(index));
         rig.shims.iter().for_each(|shim| shim.set(Word::FailSync, 0));
         rig.cluster.start_nodes();
         rig.check().await;
