@@ -45,7 +45,13 @@ fn assert_clear(said: &str, cause: &str, advice: &str) {
 /// What an interrupted write leaves behind, which nobody would ever remove.
 fn leftovers(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        // A directory that was replaced meanwhile.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return found,
+        Err(error) => panic!("{}: {error}", dir.display()),
+    };
+    for entry in entries {
         let path = entry.unwrap().path();
         if path.is_dir() {
             found.extend(leftovers(&path));
@@ -54,6 +60,19 @@ fn leftovers(dir: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Waits until there is nothing of the kind. What is just being written goes within moments.
+async fn wait_no_leftovers(dir: &Path) {
+    let deadline = Instant::now() + NOTICE_MAX;
+    loop {
+        let found = leftovers(dir);
+        if found.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "nobody removes {found:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 async fn fail_one_disk(word: Word, error: u64, only: u64, cause: &str, advice: &str) {
@@ -80,7 +99,7 @@ async fn fail_one_disk(word: Word, error: u64, only: u64, cause: &str, advice: &
         rig.cluster.start_nodes();
         rig.wait_progress(20).await;
         rig.check().await;
-        assert_eq!(leftovers(&rig.cluster.plan.data(victim)), Vec::<PathBuf>::new());
+        wait_no_leftovers(&rig.cluster.plan.data(victim)).await;
     }
 }
 
@@ -146,7 +165,7 @@ async fn snapshot_files_that_cannot_be_written_are_tried_again_and_leave_nothing
         rig.shims[0].set(Word::Only, ONLY_SNAPSHOTS);
         rig.shims[0].set(word, error);
         wait_above(&rig, "holdfast_snapshot_builds_total result=\"failed\"", failed).await;
-        assert_eq!(leftovers(&rig.cluster.plan.data(0)), Vec::<PathBuf>::new());
+        wait_no_leftovers(&rig.cluster.plan.data(0)).await;
         assert_eq!(rig.cluster.nodes[0].as_ref().unwrap().probe("/healthz").await.0, 200);
         // With a disk that takes nothing of a shard at all it does not come up.
         rig.kill(0);
@@ -226,7 +245,7 @@ async fn full_disk() {
         rig.wait_progress(20).await;
     }
     rig.check().await;
-    assert_eq!(leftovers(&data), Vec::<PathBuf>::new());
+    wait_no_leftovers(&data).await;
     rig.cluster.stop_nodes();
     drop(tmpfs);
 }

@@ -72,9 +72,13 @@ impl Rig {
 
     /// Waits until so many operations more are acknowledged.
     pub async fn wait_progress(&self, more: usize) {
-        let goal = self.load.acknowledged() + more;
+        self.wait_acknowledged(&self.load, self.load.acknowledged() + more).await;
+    }
+
+    /// Waits until so many operations of a load are acknowledged.
+    pub async fn wait_acknowledged(&self, load: &Load, goal: usize) {
         let deadline = Instant::now() + RECOVERY_MAX;
-        while self.load.acknowledged() < goal {
+        while load.acknowledged() < goal {
             assert!(Instant::now() < deadline, "nothing is acknowledged any more");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
