@@ -72,7 +72,7 @@ async fn a_node_that_missed_purged_entries_catches_up_by_file() {
     load.run(&api, Duration::from_millis(500), || ()).await;
     admin.ok("/admin/v1/nodes/3:stop", &json!({})).await;
     let before = metric(&server, "holdfast_raft_purged_index").await;
-    for _ in 0..60 {
+    for _ in 0..150 {
         load.run(&api, Duration::from_secs(1), || ()).await;
         load.repeat_open(&api).await;
         if metric(&server, "holdfast_raft_purged_index").await > before + 4_000.0 {

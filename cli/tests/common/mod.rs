@@ -194,7 +194,7 @@ impl Api {
 
     /// Checks that every replica of every group holds the same rows.
     pub async fn replicas_agree(&self) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let (status, answer) = self.get("/admin/v1/verify").await;
             if status == StatusCode::OK && answer["equal"] == true {

@@ -56,7 +56,7 @@ async fn a_failed_state_stops_its_group_and_no_other() {
     let survivors = cluster.nodes.iter().filter(|(id, _)| **id != leader);
     let mut elected = false;
     let survivors: Vec<_> = survivors.map(|(_, node)| node.group(0)).collect();
-    for _ in 0..400 {
+    for _ in 0..3_000 {
         elected = survivors.iter().any(|replica| replica.status().leader_applied_own_term);
         if elected {
             break;
