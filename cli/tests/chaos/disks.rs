@@ -75,12 +75,13 @@ async fn wait_no_leftovers(dir: &Path) {
     }
 }
 
-async fn fail_one_disk(word: Word, error: u64, only: u64, cause: &str, advice: &str) {
+async fn fail_one_disk(rounds: usize, word: Word, error: u64, only: u64, cause: &str, advice: &str) {
     let seed = seed();
     let mut rng = choices(seed);
     let mut rig = Rig::start(3, 4, rng.random());
-    for round in 0..rounds(1, 10) {
-        let victim = rng.random_range(0..3);
+    let first = rng.random_range(0..3);
+    for round in 0..rounds {
+        let victim = (first + round) % 3;
         rig.start_load();
         rig.wait_progress(20).await;
         println!("round {round}: {word:?} of node {}", victim + 1);
@@ -105,24 +106,36 @@ async fn fail_one_disk(word: Word, error: u64, only: u64, cause: &str, advice: &
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_log_cannot_be_synced_ends_and_says_why() {
-    fail_one_disk(Word::FailSync, EIO, ONLY_RAFT, "Input/output error", "replace the disk").await;
+    fail_one_disk(rounds(1, 10), Word::FailSync, EIO, ONLY_RAFT, "Input/output error", "replace the disk")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_log_has_no_room_ends_and_says_why() {
-    fail_one_disk(Word::FailWrite, ENOSPC, ONLY_RAFT, "No space left on device", "make room").await;
+    fail_one_disk(rounds(1, 10), Word::FailWrite, ENOSPC, ONLY_RAFT, "No space left on device", "make room")
+        .await;
 }
 
 /// The log still takes what comes, and is of no use to a state that cannot.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_states_have_no_room_ends_and_says_why() {
-    fail_one_disk(Word::FailWrite, ENOSPC, ONLY_STATES, "No space left on device", "make room").await;
+    fail_one_disk(
+        rounds(1, 10),
+        Word::FailWrite,
+        ENOSPC,
+        ONLY_STATES,
+        "No space left on device",
+        "make room",
+    )
+    .await;
 }
 
 /// The state is not believed afterwards: the node makes it anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_states_cannot_be_written_ends_and_says_why() {
-    fail_one_disk(Word::FailWrite, EIO, ONLY_STATES, "Input/output error", "replace the disk").await;
+    // Each node makes its states anew twice a day at most; a third time somebody must look.
+    let rounds = rounds(1, 6).min(6);
+    fail_one_disk(rounds, Word::FailWrite, EIO, ONLY_STATES, "Input/output error", "replace the disk").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -202,7 +215,7 @@ async fn metric(rig: &Rig, index: usize, name: &str) -> f64 {
 struct Tmpfs(PathBuf);
 
 impl Tmpfs {
-    fn mount(path: &Path, megabytes: u32) -> Self {
+    fn mount(path: &Path, megabytes: usize) -> Self {
         fs::create_dir_all(path).unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"]).arg(path);
@@ -227,11 +240,13 @@ fn a_node_on_a_full_disk_ends_and_comes_back_when_there_is_room() {
 async fn full_disk() {
     let plan = Rig::plan(3);
     let data = plan.data(2);
-    let tmpfs = Tmpfs::mount(&data, 16);
+    // What each round writes stays, in log, state and snapshot files.
+    let rounds = rounds(1, 10);
+    let tmpfs = Tmpfs::mount(&data, 16 * rounds);
     let seed = seed();
     let mut rig = Rig::of(plan, 4, seed);
     rig.start_load();
-    for _ in 0..rounds(1, 10) {
+    for _ in 0..rounds {
         rig.wait_progress(20).await;
         let ballast = data.join("ballast");
         fill(&ballast);
