@@ -5,6 +5,7 @@ use super::lexicon::{self, joined};
 use super::pattern::Bound;
 use super::rules::{Act, Need, Rule};
 use super::search::Search;
+use super::slots::is_date;
 use super::tokens::{self, Token};
 use crate::facts::normal;
 use crate::facts::registry::{Arity, RULES_VERSION};
@@ -80,6 +81,12 @@ impl Search<'_> {
             if let Some(range) = range {
                 predicate = predicate.replace(mark, &self.shown(clause, range));
             }
+        }
+        // "Founded in 1990" says nothing of what is "founded in Ulm".
+        let relation = matches!(rule.need, Need::Passive | Need::Verb)
+            && (predicate.ends_with(" in") || predicate.ends_with(" on"));
+        if relation && bound.object.as_ref().is_some_and(|range| is_date(&clause[range.clone()])) {
+            predicate.push_str(" date");
         }
         predicate
     }

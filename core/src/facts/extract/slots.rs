@@ -200,20 +200,33 @@ fn named_subject(subject: &[Token]) -> bool {
         && subject.iter().any(|token| token.capital && token.low != "i" && (token.titled || !small(token)))
 }
 
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// Whether these are a date and nothing else.
+pub(super) fn is_date(object: &[Token]) -> bool {
+    const SMALL: [&str; 8] = ["the", "of", ",", "early", "late", "年", "月", "日"];
+    let small = |token: &Token| SMALL.contains(&token.low.as_str());
+    object.iter().all(|token| is_number(token) || small(token) || is_month(&token.low))
+        && object.iter().any(|token| !small(token))
+}
+
+fn is_month(word: &str) -> bool {
+    MONTHS.contains(&word)
+}
+
 fn is_date_word(word: &str) -> bool {
-    const MONTHS: [&str; 12] = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ];
-    word.contains(|c: char| c.is_numeric()) || MONTHS.contains(&word) || "一二三四五六七八九十".contains(word)
+    word.contains(|c: char| c.is_numeric()) || is_month(word) || "一二三四五六七八九十".contains(word)
 }

@@ -183,6 +183,11 @@ fn the_kind_of_a_name_belongs_to_the_relation() {
     sheet.is_one("Acme is located in the city of Bol", "acme", "located in city", "", "bol");
     sheet.is_one("The seat of Acme is located in the city of Bol", "acme", "seat", "", "bol");
     sheet.is_one("I was born in the city of Bonn", "user", "born in", "", "bonn");
+    // When and where are two things.
+    sheet.is_one("Acme was founded in Ulm", "acme", "founded in", "", "ulm");
+    sheet.is_one("Pu'er Gold costs 30", "pu'er gold", "price", "", "30");
+    sheet.is_one("Acme was founded in 1990", "acme", "founded in date", "", "1990");
+    sheet.is_one("Acme was established on May 3, 1990", "acme", "established on date", "", "may 3, 1990");
     sheet.is_one("Ana Paz plays tennis", "ana paz", "plays", "tennis", "yes");
 }
 
