@@ -208,5 +208,6 @@ impl<'a> Agent<'a> {
 
 /// The memories that the items of a context are, or are stated by.
 fn memories_in(answer: &ContextAnswer) -> impl Iterator<Item = &str> {
-    answer.sections.iter().flat_map(|section| &section.items).map(|item| item.source.memory.as_str())
+    let items = answer.sections.iter().flat_map(|section| &section.items);
+    items.filter_map(|item| item.source.memory.as_deref())
 }

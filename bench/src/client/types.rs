@@ -369,8 +369,9 @@ pub struct ContextItem {
 /// Where an item comes from.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ContextSource {
-    /// The memory that says it.
-    pub memory: String,
+    /// The memory that says it; none of what is kept beside memories.
+    #[serde(default)]
+    pub memory: Option<String>,
 }
 
 /// Something that is not in a context.

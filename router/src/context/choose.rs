@@ -1,5 +1,6 @@
 //! What may enter a context, in the order of preference; and what may not, and why.
 
+use super::found::Found;
 use super::item::Item;
 use super::parse::Request;
 use super::sections::Section;
@@ -77,6 +78,10 @@ impl LeftOut {
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     pub(super) required: Vec<Item>,
+    /// What goes before memories, in the order in which it matters.
+    pub(super) first: Vec<Item>,
+    /// What comes after everything else.
+    pub(super) last: Vec<Item>,
     /// The best first.
     pub(super) memories: Vec<Item>,
     /// The facts of each memory, the best memory first.
@@ -84,11 +89,13 @@ pub(super) struct Chosen {
     pub(super) left_out: LeftOut,
 }
 
-pub(super) fn choose(request: &Request, found: &v1::RecallResponse) -> Result<Chosen> {
+pub(super) fn choose(request: &Request, found: &Found) -> Result<Chosen> {
     let mut chosen = Chosen::default();
     let mut said = Said::default();
-    for section in &request.sections {
-        for item in section.items(found)? {
+    // Constraints first: what says the same as they do need not.
+    let rest = request.sections.iter().filter(|section| **section != Section::Constraints);
+    for section in [Section::Constraints].iter().chain(rest) {
+        for item in section.items(found, request.query.text.as_deref())? {
             if let Some((reason, by)) = fault(request, &item, &said) {
                 chosen.left_out.note(&item.id, reason, by.as_deref());
                 continue;
@@ -96,6 +103,8 @@ pub(super) fn choose(request: &Request, found: &v1::RecallResponse) -> Result<Ch
             said.take(&item);
             match section {
                 Section::Constraints => chosen.required.push(item),
+                Section::Blocks | Section::Task => chosen.first.push(item),
+                Section::Procedures => chosen.last.push(item),
                 Section::Memories => chosen.memories.push(item),
                 Section::Facts => chosen.facts.push(item),
             }
@@ -108,7 +117,7 @@ pub(super) fn choose(request: &Request, found: &v1::RecallResponse) -> Result<Ch
 
 /// Why an item may not enter, if so.
 fn fault(request: &Request, item: &Item, said: &Said) -> Option<(Reason, Option<String>)> {
-    if !item.required && request.min_score.is_some_and(|min_score| item.score < min_score) {
+    if item.section.is_scored() && request.min_score.is_some_and(|min_score| item.score < min_score) {
         return Some((Reason::BelowMinScore, None));
     }
     if latest(request) && item.fallen && !item.required {
@@ -171,7 +180,9 @@ fn same(item: &Item) -> String {
     // A fact names of whom it is said. It is compared with the memory that states it when it is known
     // which of them fits.
     match item.section {
-        Section::Facts => same.push_str(Section::Facts.name()),
+        Section::Facts | Section::Blocks | Section::Task | Section::Procedures => {
+            same.push_str(item.section.name());
+        }
         Section::Constraints | Section::Memories => same.push_str(&item.heading.speaker),
     }
     same

@@ -18,14 +18,15 @@ pub(super) struct Heading {
 }
 
 /// Where an item comes from.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Source {
+    /// `memory`, `block`, `task` or `procedure`.
+    kind: &'static str,
     /// The memory that states it; for a memory its own id.
-    memory: String,
-    space: String,
+    memory: Option<String>,
     session: Option<String>,
     speaker: Option<String>,
-    event_time: Time,
+    event_time: Option<Time>,
     uri: Option<String>,
     derived_from: Vec<String>,
 }
@@ -34,7 +35,7 @@ pub(super) struct Source {
 pub(super) struct Item {
     pub(super) section: Section,
     pub(super) id: String,
-    /// The memory that states it.
+    /// The memory that states it; empty for what is no memory.
     pub(super) memory: String,
     pub(super) score: f64,
     /// As it is shown, fenced.
@@ -87,17 +88,44 @@ impl Item {
             group: None,
             since_us: memory.event_us,
             source: Source {
-                memory: memory.id.clone(),
-                space: memory.space.as_ref().map(|space| space.name.clone()).unwrap_or_default(),
+                kind: "memory",
+                memory: Some(memory.id.clone()),
                 session: memory.session.clone(),
                 speaker: memory.speaker.clone(),
-                event_time: Time(memory.event_us),
+                event_time: Some(Time(memory.event_us)),
                 uri: memory.source.as_ref().and_then(|source| source.uri.clone()),
                 derived_from: memory.derived_from.clone(),
             },
             possible_conflicts: memory.possible_conflicts.clone(),
             why: scored.why.clone(),
         })
+    }
+
+    /// Something that is kept beside memories.
+    pub(super) fn of_tier(section: Section, id: String, text: &str, place: (i64, u64)) -> Self {
+        let kind = match section {
+            Section::Blocks => "block",
+            Section::Task => "task",
+            Section::Procedures => "procedure",
+            Section::Constraints | Section::Memories | Section::Facts => "memory",
+        };
+        Self {
+            section,
+            id,
+            memory: String::new(),
+            score: 1.0,
+            text: fence::quoted(text),
+            stored_tokens: None,
+            heading: Heading { day: String::new(), speaker: String::new() },
+            place,
+            required: false,
+            fallen: false,
+            group: None,
+            since_us: 0,
+            source: Source { kind, ..Source::default() },
+            possible_conflicts: Vec::new(),
+            why: Vec::new(),
+        }
     }
 
     /// The same with other words.

@@ -1,8 +1,8 @@
 //! `POST …/context`: a prompt within an exact token budget, of what is remembered and matters now.
 //!
-//! One search of the space answers all that it is made of, so that its parts never contradict each
-//! other: the best memories with what they state and whether that still holds, the hard constraints,
-//! and the best facts. Then, on a thread that may compute:
+//! One search of the space answers all that is made of memories, so that its parts never contradict
+//! each other: the best memories with what they state and whether that still holds, the hard
+//! constraints, and the best facts. Blocks, a task and procedures are read beside it (`found`). Then, on a thread that may compute:
 //! - `sections`: each section turns what was found into items, fenced as data (`fence`);
 //! - `choose`: what says the same twice, holds no longer or scores too low goes; the rest is ordered;
 //! - `pack`: what fits is guessed by stored counts, written by `render`, counted as a whole, and trimmed.
@@ -10,6 +10,7 @@
 mod answer;
 mod choose;
 mod fence;
+mod found;
 mod item;
 pub(crate) mod metrics;
 mod pack;
@@ -28,6 +29,7 @@ use answer::{Assembled, Took};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use found::{Asking, Found};
 use holdfast_core::access::Rights;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1;
@@ -60,9 +62,10 @@ pub(crate) async fn context(
     let embed = micros_since(embedding);
 
     let searching = Instant::now();
-    let found = recall::search(&shared, &access, &space, query, model, &wish, deadline).await?;
+    let asking = Asking { shared: &shared, access: &access, space: &space, wish: &wish, deadline };
+    let found = found::find(asking, &request, model).await?;
     let search = micros_since(searching);
-    let seen = shared.nodes.observe(found.seen);
+    let seen = shared.nodes.observe(found.recall.seen);
 
     let assembling = Instant::now();
     let metrics = shared.metrics.clone();
@@ -80,14 +83,14 @@ pub(crate) async fn context(
     json_answer(StatusCode::OK, &assembled)
 }
 
-fn assemble(request: &Request, found: &v1::RecallResponse) -> Result<pack::Packed, Error> {
-    if found.constraints_total > found.constraints.len() as u64
-        && found.constraints_total > u64::from(parse::CONSTRAINTS_MAX)
+fn assemble(request: &Request, found: &Found) -> Result<pack::Packed, Error> {
+    let v1::RecallResponse { constraints, constraints_total, .. } = &found.recall;
+    if *constraints_total > constraints.len() as u64 && *constraints_total > u64::from(parse::CONSTRAINTS_MAX)
     {
         let detail = format!(
             "the space has {} hard constraints (memories of importance 1), of which a context holds at most {}; \
              lower the importance of those that are none",
-            found.constraints_total,
+            *constraints_total,
             parse::CONSTRAINTS_MAX
         );
         return Err(Error::new(ErrorCode::TooLarge, detail));

@@ -80,7 +80,14 @@ pub(super) fn pack(request: &Request, chosen: Chosen) -> Result<Packed> {
         whole_tokens: 0,
         left_out: chosen.left_out,
     };
+    packer.require()?;
+    for item in chosen.first {
+        packer.offer(Unit::of(vec![item], request.tokenizer)?, None);
+    }
     packer.guess(chosen.memories, chosen.facts)?;
+    for item in chosen.last {
+        packer.offer(Unit::of(vec![item], request.tokenizer)?, None);
+    }
     packer.fit()
 }
 
@@ -102,17 +109,22 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    /// Takes what should fit.
-    fn guess(&mut self, memories: Vec<Item>, facts: Vec<Item>) -> Result<()> {
-        let tokenizer = self.request.tokenizer;
+    /// Counts what is there in any case.
+    fn require(&mut self) -> Result<()> {
         for item in &self.required {
-            let tokens = item_tokens(item, tokenizer)?;
+            let tokens = item_tokens(item, self.request.tokenizer)?;
             self.used += tokens;
             self.whole_tokens += tokens;
             if self.sections.insert(item.section) {
                 self.used += TAG_TOKENS;
             }
         }
+        Ok(())
+    }
+
+    /// Takes what should fit of memories and facts.
+    fn guess(&mut self, memories: Vec<Item>, facts: Vec<Item>) -> Result<()> {
+        let tokenizer = self.request.tokenizer;
         let in_full = self.used + (self.budget.saturating_sub(self.used) as f64 * IN_FULL) as usize;
         let mut order: Vec<String> = Vec::new();
         let mut by_memory: HashMap<String, Vec<Item>> = HashMap::new();

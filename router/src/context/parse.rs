@@ -4,7 +4,7 @@ use super::sections::Section;
 use crate::http::json::{self, Bounded};
 use crate::recall::parse::{Call, Query, recall_body};
 use crate::tokenizer::Tokenizer;
-use holdfast_core::limits::{CONTEXT_BUDGET_MAX, TOP_K_MAX};
+use holdfast_core::limits::{CONTEXT_BUDGET_MAX, TOP_K_MAX, check_id};
 use holdfast_core::{Error, Result};
 use holdfast_proto::v1;
 use serde::Deserialize;
@@ -49,6 +49,8 @@ pub(super) struct Request {
     pub(super) format: Format,
     /// In the order in which they stand.
     pub(super) sections: Vec<Section>,
+    /// The task that the agent is busy with.
+    pub(super) task: Option<String>,
     /// No memory scores less. It is applied here, so that the answer can say what it cost.
     pub(super) min_score: Option<f64>,
     pub(super) diversity: f64,
@@ -65,10 +67,11 @@ impl Request {
                 return Err(Error::invalid("budget_tokens", detail));
             }
         };
-        for (field, given) in [("session", session.is_some()), ("task", task.is_some())] {
-            if given {
-                return Err(Error::invalid(field, format!("{field} is not supported yet; leave it out")));
-            }
+        if session.is_some() {
+            return Err(Error::invalid("session", "session is not supported yet; leave it out"));
+        }
+        if let Some(task) = &task {
+            check_id("task", task)?;
         }
         let sections = Section::choose(sections.map(|sections| sections.0))?;
         let mut query = Query::of(recall, call(budget))?;
@@ -81,6 +84,7 @@ impl Request {
             tokenizer: Tokenizer::from_name(tokenizer.as_deref())?,
             format: format.unwrap_or_default(),
             sections,
+            task,
             min_score: query.min_score.take(),
             diversity: query.diversity.unwrap_or(0.0),
             query,
@@ -109,7 +113,7 @@ mod tests {
     fn defaults_are_those_of_the_documentation() {
         let request = read(json!({"budget_tokens": 2000})).unwrap();
         assert_eq!((request.budget, request.format, request.diversity), (2000, Format::Text, 0.0));
-        assert_eq!(request.sections, Section::ALL);
+        assert_eq!(request.sections, Section::ALL[..5]);
         assert_eq!(request.tokenizer.name(), "o200k_base");
         assert_eq!(request.query.top_k, 100);
         assert_eq!(read(json!({"budget_tokens": 1})).unwrap().query.top_k, 32);
@@ -132,7 +136,7 @@ mod tests {
             (json!({"sections": ["memories", "dreams"]}), "sections[1]"),
             (json!({"sections": []}), "sections"),
             (json!({"session": "s"}), "session"),
-            (json!({"task": "t"}), "task"),
+            (json!({"task": ""}), "task"),
             (json!({"query": " "}), "query"),
             (json!({"diversity": 1.5}), "diversity"),
             (json!({"diversity": -0.1}), "diversity"),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::answer::Assembled;
+use super::super::found::Found;
 use super::super::{assemble, fence};
 use super::*;
 use holdfast_proto::v1;
@@ -61,7 +62,8 @@ fn request(mut body: Value) -> Request {
 /// The answer as a caller gets it.
 fn answer(body: Value, found: &v1::RecallResponse) -> Result<Value> {
     let request = request(body);
-    let packed = assemble(&request, found)?;
+    let found = Found { recall: found.clone(), ..Found::default() };
+    let packed = assemble(&request, &found)?;
     Ok(serde_json::to_value(Assembled::new(&request, packed)).unwrap())
 }
 

@@ -1,13 +1,14 @@
 //! Hard constraints: every memory of importance 1 that holds now, whatever is asked.
 
 use super::Section;
+use crate::context::found::Found;
 use crate::context::item::Item;
 use holdfast_core::Result;
 use holdfast_core::facts::normal;
 use holdfast_proto::v1;
 
-pub(super) fn items(found: &v1::RecallResponse) -> Result<Vec<Item>> {
-    found.constraints.iter().map(constraint).collect()
+pub(super) fn items(found: &Found) -> Result<Vec<Item>> {
+    found.recall.constraints.iter().map(constraint).collect()
 }
 
 fn constraint(scored: &v1::Scored) -> Result<Item> {

@@ -2,6 +2,7 @@
 //! states it, where there is no room for its words.
 
 use super::Section;
+use crate::context::found::Found;
 use crate::context::item::Item;
 use crate::facts::fact_id;
 use crate::http::time::Time;
@@ -9,9 +10,9 @@ use holdfast_core::Result;
 use holdfast_core::facts::normal::is_chinese;
 use holdfast_proto::v1;
 
-pub(super) fn items(found: &v1::RecallResponse) -> Result<Vec<Item>> {
+pub(super) fn items(found: &Found) -> Result<Vec<Item>> {
     let mut items = Vec::new();
-    for scored in found.results.iter().chain(&found.stating) {
+    for scored in found.recall.results.iter().chain(&found.recall.stating) {
         for stated in scored.stated.iter().filter(|stated| stated.current) {
             let memory = Item::of_memory(Section::Facts, scored)?;
             let id = fact_id(&memory.id, stated.ordinal);

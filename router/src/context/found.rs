@@ -1,0 +1,83 @@
+//! Everything that a context is made of, as it was read.
+
+use super::parse::Request;
+use super::sections::Section;
+use crate::blocks::{self, BlockView};
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::Deadline;
+use crate::nodes::ReadWish;
+use crate::procedures::{self, Procedure};
+use crate::recall;
+use crate::shared::Shared;
+use crate::tasks::{self, Task};
+use holdfast_core::access::Access;
+use holdfast_core::space::SpaceKey;
+use holdfast_core::{Error, ErrorCode};
+use holdfast_models::ModelProfile;
+use holdfast_proto::v1;
+
+/// What the sections are made of.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Memories, constraints and facts, from one look.
+    pub(super) recall: v1::RecallResponse,
+    pub(super) blocks: Vec<BlockView>,
+    pub(super) task: Option<Task>,
+    pub(super) procedures: Vec<Procedure>,
+}
+
+/// Who asks, where, and how fresh the answer must be.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) access: &'a Access,
+    pub(super) space: &'a SpaceKey,
+    pub(super) wish: &'a ReadWish,
+    pub(super) deadline: Deadline,
+}
+
+/// Reads all at once: they do not wait for each other.
+pub(super) async fn find(
+    asking: Asking<'_>,
+    request: &Request,
+    model: Option<ModelProfile>,
+) -> Answer<Found> {
+    let Asking { shared, access, space, wish, deadline } = asking;
+    let recall = recall::search(shared, access, space, &request.query, model, wish, deadline);
+    let beside = futures::future::try_join3(
+        blocks(asking, request),
+        task(asking, request),
+        procedures(asking, request),
+    );
+    let (recall, (blocks, task, procedures)) = futures::future::try_join(recall, beside).await?;
+    Ok(Found { recall, blocks, task, procedures })
+}
+
+async fn blocks(asking: Asking<'_>, request: &Request) -> Answer<Vec<BlockView>> {
+    if !request.sections.contains(&Section::Blocks) {
+        return Ok(Vec::new());
+    }
+    let Asking { shared, access, space, wish, deadline } = asking;
+    Ok(blocks::fetch_all(shared, access, space, wish, deadline).await?.0)
+}
+
+async fn task(asking: Asking<'_>, request: &Request) -> Answer<Option<Task>> {
+    let wanted = request.sections.contains(&Section::Task);
+    let Some(id) = request.task.as_deref().filter(|_| wanted) else { return Ok(None) };
+    let Asking { shared, access, space, wish, deadline } = asking;
+    let (task, _) = tasks::fetch(shared, access, space, id, wish, deadline).await?;
+    let missing = || {
+        let detail =
+            "there is no task with this id in this space; it ended, its time is over, or it never was";
+        Problem::from(Error::new(ErrorCode::NotFound, detail).at("task"))
+    };
+    task.map(Some).ok_or_else(missing)
+}
+
+async fn procedures(asking: Asking<'_>, request: &Request) -> Answer<Vec<Procedure>> {
+    if !request.sections.contains(&Section::Procedures) {
+        return Ok(Vec::new());
+    }
+    let Asking { shared, access, space, wish, deadline } = asking;
+    Ok(procedures::fetch(shared, access, space, None, wish, deadline).await?.0)
+}
