@@ -31,6 +31,7 @@ impl FakeServer {
         let app = axum::Router::new()
             .route("/v1/users/{user}/memories", post(add))
             .route("/v1/users/{user}/recall", post(recall))
+            .route("/v1/users/{user}/context", post(context))
             .route("/readyz", get(|| async { "{}" }))
             .with_state(store.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -83,6 +84,12 @@ async fn add(
     let answer = json!({"results": results, "token": "t"});
     store.answers.insert((user, key), answer.clone());
     (StatusCode::CREATED, Json(answer)).into_response()
+}
+
+/// An empty one.
+async fn context(Json(body): Json<Value>) -> Json<Value> {
+    let budget = &body["budget_tokens"];
+    Json(json!({"text": "", "sections": [], "tokens": 0, "budget_tokens": budget, "left_out": []}))
 }
 
 async fn recall(

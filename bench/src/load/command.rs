@@ -21,6 +21,8 @@ pub enum Mode {
     Write,
     /// Four questions to one new memory
     Mixed,
+    /// Only contexts, of 2,000 tokens
+    Context,
 }
 
 /// Arguments of `holdfast bench load`.

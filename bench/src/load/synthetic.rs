@@ -7,8 +7,11 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::{Mode, Outcome, Workload};
-use crate::client::{AddRequest, AddStatus, Client, NewMemory, RecallRequest};
+use crate::client::{AddRequest, AddStatus, Client, ContextRequest, NewMemory, RecallRequest};
 use crate::import::{BATCH_MAX, Item, import};
+
+/// Budget of the contexts that are asked for.
+const CONTEXT_TOKENS: usize = 2_000;
 
 const PEOPLE: [&str; 10] = ["Anna", "Bao", "陈静", "Diego", "Elif", "方华", "Goran", "何敏", "Ines", "Jun"];
 const THINGS: [&str; 16] = [
@@ -111,6 +114,20 @@ impl Synthetic {
         }
     }
 
+    async fn context(&self, user: &str, rng: &mut StdRng) -> Result<(), String> {
+        let request = ContextRequest {
+            query: Some(fill(&QUESTIONS, rng)),
+            budget_tokens: CONTEXT_TOKENS,
+            ..ContextRequest::default()
+        };
+        match self.client.context(user, &request).await {
+            Ok(answer) if answer.partial => Err("partial".to_owned()),
+            Ok(answer) if answer.tokens > CONTEXT_TOKENS => Err("above_budget".to_owned()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.code().to_owned()),
+        }
+    }
+
     async fn write(&self, user: &str, number: u64) -> Result<(), String> {
         let mut memory = self.memory(self.run, number);
         // An equal text would be merged: a cheaper operation than the one to be measured.
@@ -130,7 +147,7 @@ impl Workload for Synthetic {
         let mut rng = rng(&[self.seed, 2, number]);
         let user = self.user(rng.random_range(0..self.users));
         let writes = match self.mode {
-            Mode::Recall => false,
+            Mode::Recall | Mode::Context => false,
             Mode::Write => true,
             // One write to four recalls: an agent asks before each answer and stores the turn
             // now and then.
@@ -138,6 +155,8 @@ impl Workload for Synthetic {
         };
         if writes {
             Outcome { kind: "write", result: self.write(&user, number).await }
+        } else if self.mode == Mode::Context {
+            Outcome { kind: "context", result: self.context(&user, &mut rng).await }
         } else {
             Outcome { kind: "recall", result: self.recall(&user, &mut rng).await }
         }
@@ -221,6 +240,8 @@ mod tests {
         assert_eq!(recall.kind, "recall");
         let write = workload(&server.url, Mode::Write).perform(1).await;
         assert_eq!(write.kind, "write");
+        let context = workload(&server.url, Mode::Context).perform(1).await;
+        assert_eq!((context.kind, context.result), ("context", Ok(())));
     }
 
     #[tokio::test]

@@ -24,6 +24,10 @@ const MARKS: [&str; 11] = [
 
 /// A stored text as it is shown in a line of its own and those below it.
 pub(super) fn quoted(text: &str) -> String {
+    // Most texts hold nothing of the kind.
+    if !text.contains(|c: char| opens(c) || c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
+        return text.trim().to_owned();
+    }
     let mut out = String::with_capacity(text.len() + 8);
     let clean: Cow<'_, str> = match text.contains(is_noise) {
         true => text.chars().filter(|c| !is_noise(*c)).collect::<String>().into(),

@@ -58,9 +58,17 @@ impl Unit {
 fn item_tokens(item: &Item, tokenizer: Tokenizer) -> Result<usize> {
     let text = match item.stored_tokens {
         Some(tokens) if tokenizer == Tokenizer::default() => tokens,
+        // There are many, most of which stand for nothing: a memory in its own words says the same.
+        _ if item.section == Section::Facts => rough_tokens(&item.text),
         _ => tokenizer.count(&item.text)?,
     };
     Ok(text + line_tokens(&item.text))
+}
+
+/// About the tokens of a short text: four letters, or one character of another script, make one.
+fn rough_tokens(text: &str) -> usize {
+    let ascii = text.bytes().filter(u8::is_ascii).count();
+    1 + ascii / 4 + text.chars().filter(|c| !c.is_ascii()).count()
 }
 
 /// # Errors
