@@ -216,3 +216,100 @@ async fn a_lost_disk_of_one_node_loses_nothing_and_does_not_come_back_empty() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("node 3 does not start") && text.contains("lost its disk"), "{text}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversation_survives_the_loss_of_any_node() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let (api, admin) = (server.api(), server.admin_api());
+    let users: Vec<String> = (0..8).map(|n| format!("user-{n}")).collect();
+    let talk = "We talked about the garden and the neighbours and the weather for a while. ".repeat(30);
+    let say = async |api: &common::Api, user: &str, content: String| {
+        let body =
+            json!({"turns": [{"role": "user", "content": content}, {"role": "assistant", "content": talk}]});
+        api.ok(&format!("/v1/users/{user}/sessions/会话/turns"), &body).await
+    };
+    for user in &users {
+        say(&api, user, format!("{talk} Anna pays 30 euros. 每天吃20毫克。")).await;
+    }
+    for node in 1..=3 {
+        admin.post(&format!("/admin/v1/nodes/{node}:stop"), &json!({})).await;
+        for user in &users {
+            let said = say(&api, user, format!("node {node} is down")).await;
+            let path = format!("/v1/users/{user}/sessions/会话?token={}", said["token"].as_str().unwrap());
+            let (status, session) = api.get(&path).await;
+            assert_eq!(status, StatusCode::OK, "{session}");
+            assert_eq!(session["turns"], 2 + 2 * node);
+            let window = session["window"].as_array().unwrap();
+            assert_eq!(window[window.len() - 2]["content"], format!("node {node} is down"));
+        }
+        admin.post(&format!("/admin/v1/nodes/{node}:start"), &json!({})).await;
+        admin.replicas_agree().await;
+    }
+    server.kill();
+    let server = Server::start(data.path(), Model::Absent);
+    let api = server.api();
+    for user in &users {
+        let (_, session) = api.get(&format!("/v1/users/{user}/sessions/会话")).await;
+        assert_eq!((&session["turns"], &session["state"]), (&json!(8), &json!("idle")));
+        for words in ["30 euros", "20毫克"] {
+            assert!(session["summary"]["text"].as_str().unwrap().contains(words), "{session}");
+        }
+        let (status, _) = api.delete(&format!("/v1/users/{user}/sessions/会话")).await;
+        assert_eq!(status, StatusCode::OK);
+        let (status, _) = api.get(&format!("/v1/users/{user}/sessions/会话")).await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+    }
+    server.admin_api().replicas_agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_jobs_make_of_a_conversation_is_found_and_goes_with_it() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let (api, admin) = (server.api(), server.admin_api());
+    let users: Vec<String> = (0..6).map(|n| format!("user-{n}")).collect();
+    for user in &users {
+        let mut turns = vec![json!({"role": "user", "content": "I am allergic to peanuts"})];
+        for n in 0..12 {
+            turns.push(
+                json!({"role": "user", "content": format!("Order CN-A{n} costs {n}0 euros, said Anna.")}),
+            );
+            turns.push(json!({"role": "assistant", "content": "好的，没问题。"}));
+        }
+        api.ok(&format!("/v1/users/{user}/sessions/s/turns"), &json!({ "turns": turns })).await;
+        api.ok(&format!("/v1/users/{user}/sessions/s:end"), &json!({})).await;
+    }
+    // A leader may go in the middle: another one goes on, and nothing is made twice.
+    admin.post("/admin/v1/nodes/1:stop", &json!({})).await;
+    admin.post("/admin/v1/nodes/1:start", &json!({})).await;
+    let deadline = Instant::now() + Duration::from_secs(40);
+    for user in &users {
+        loop {
+            let (_, session) = api.get(&format!("/v1/users/{user}/sessions/s")).await;
+            if session["condensed"] == 25 && session["promoted"] == 25 {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{session}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let memories = api.list(user).await;
+        let of_one_turn = |memory: &&serde_json::Value| memory["role"] == "user";
+        assert_eq!(memories.iter().filter(of_one_turn).count(), 13, "each important turn once");
+        let episodes: Vec<_> = memories.iter().filter(|memory| memory["role"].is_null()).collect();
+        assert_eq!(episodes.len(), 3);
+        assert!(episodes[0]["content"].as_str().unwrap().contains("CN-A3"), "{}", episodes[0]);
+        assert_eq!(episodes[0]["derived_from"], json!(["turn:s#1-10"]));
+        let texts = api.recall(user, &json!({"query": "peanuts allergic", "top_k": 1})).await;
+        assert!(texts[0].contains("allergic to peanuts"), "{texts:?}");
+        let (_, facts) = api.get(&format!("/v1/users/{user}/facts")).await;
+        let allergies = facts["facts"].as_array().unwrap().iter().filter(|fact| fact["object"] == "peanuts");
+        assert_eq!(allergies.count(), 1, "{facts}");
+    }
+    let path = format!("/v1/users/{}/sessions/s", users[0]);
+    let (status, answer) = api.delete(&path).await;
+    assert_eq!((status, &answer["status"]), (StatusCode::OK, &json!("deleted")));
+    assert_eq!(api.list(&users[0]).await.len(), 0, "what was made of it went too");
+    assert_eq!(api.list(&users[1]).await.len(), 16);
+    admin.replicas_agree().await;
+}

@@ -7,6 +7,8 @@
 //! Stored in the log: enums are append only, structs change only under a new format byte, and a
 //! new variant is proposed only when every replica knows it.
 
+mod sessions;
+
 use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
 use crate::facts::own::FactRulesRow;
@@ -18,6 +20,8 @@ use crate::tiers::procedure::ProcedureWrite;
 use crate::tiers::task::{TaskChange, TaskWrite};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+
+pub use sessions::{AppendTurns, ChangeDialogue, Digest, DigestResult, NewTurn};
 
 /// One change of the state of a shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,6 +127,27 @@ pub enum Write {
         /// At most [`limits::CONFLICTS_MAX`].
         conflicts: Vec<Hint>,
     },
+    /// New turns of a session.
+    Turns(AppendTurns),
+    /// Where a dialogue stands.
+    Dialogue(Box<ChangeDialogue>),
+    /// Ends a session: it takes no more turns.
+    EndSession {
+        /// Which.
+        session: String,
+        /// Only if this is its version.
+        if_version: Option<u64>,
+    },
+    /// Deletes a session: its turns, and what jobs made of them. Bounded: where more is left, the
+    /// answer says so, and the deletion goes on by itself or with a repetition.
+    DeleteSession {
+        /// Which.
+        session: String,
+        /// Only if this is its version.
+        if_version: Option<u64>,
+    },
+    /// What a job made of the turns of a session. Only a leader itself proposes it.
+    Digest(Box<Digest>),
 }
 
 /// New memories.
@@ -175,9 +200,12 @@ pub struct NewMemory {
     pub source: Option<Source>,
     /// Ids of the memories it was made from.
     pub derived_from: Vec<String>,
-    /// The columns, id included. Apply sets `created_us`, `count`, `access_count`, `strength_milli`,
-    /// what follows from the statements (`valid_from_us`, `valid_to_us`, `retracted_us`, `older`,
-    /// `topics`)
+    /// The parts of a long content, which are searched in its place: at most
+    /// [`limits::CHUNKS_MAX`], and without chunks of their own.
+    pub chunks: Vec<NewMemory>,
+    /// The columns, id included. Apply sets `created_us`, `count`, `chunked`, `access_count`,
+    /// `strength_milli`, what follows from the statements (`valid_from_us`, `valid_to_us`, `retracted_us`,
+    /// `older`, `topics`)
     /// and the vector's model, and `event_us` and `last_access_us` where `event_given` is false.
     pub index: IndexRow,
     /// Whether `index.event_us` was given by the caller.
@@ -288,6 +316,11 @@ impl Command {
             Self::Space(command) => match command.write {
                 Write::Block(_) | Write::Task(_) | Write::Procedure(_) => 2,
                 Write::MergeEntities { .. } | Write::SplitEntities { .. } | Write::Relink { .. } => 3,
+                Write::Turns(_)
+                | Write::Dialogue(_)
+                | Write::EndSession { .. }
+                | Write::DeleteSession { .. }
+                | Write::Digest(_) => 4,
                 _ => 0,
             },
             Self::Meta(command) if matches!(**command, MetaCommand::SetFactRules { .. }) => 3,
@@ -326,7 +359,13 @@ impl SpaceCommand {
     fn check(&self) -> Result<()> {
         self.space.check()?;
         match &self.write {
-            Write::Add(add) => add.check(),
+            Write::Add(add) => add.check(limits::ATOMIC_ITEMS_MAX),
+            Write::Turns(append) => append.check(),
+            Write::Dialogue(change) => change.check(),
+            Write::EndSession { session, .. } | Write::DeleteSession { session, .. } => {
+                limits::check_id("session", session)
+            }
+            Write::Digest(digest) => digest.check(),
             Write::Update(update) => update.memory.check(update.model.as_ref()),
             Write::Delete { id, .. } | Write::Retract { id, .. } | Write::Relink { id, .. } => {
                 limits::check_id("id", id)
@@ -354,7 +393,7 @@ impl SpaceCommand {
             Write::Task(write) => {
                 write.check()?;
                 match &write.change {
-                    TaskChange::End { episode: Some(add) } => add.check(),
+                    TaskChange::End { episode: Some(add) } => add.check(limits::ATOMIC_ITEMS_MAX),
                     _ => Ok(()),
                 }
             }
@@ -364,9 +403,9 @@ impl SpaceCommand {
 }
 
 impl Add {
-    fn check(&self) -> Result<()> {
-        if self.items.is_empty() || self.items.len() > limits::ATOMIC_ITEMS_MAX {
-            let detail = format!("1 to {} memories in one write", limits::ATOMIC_ITEMS_MAX);
+    fn check(&self, items_max: usize) -> Result<()> {
+        if self.items.is_empty() || self.items.len() > items_max {
+            let detail = format!("1 to {items_max} memories in one write");
             return Err(Error::too_large("memories", detail));
         }
         for (at, item) in self.items.iter().enumerate() {
@@ -456,6 +495,17 @@ impl NewMemory {
             return Err(Error::too_large("statements", detail));
         }
         self.statements.iter().try_for_each(check_statement)?;
+        if self.chunks.len() > limits::CHUNKS_MAX || self.chunks.iter().any(|chunk| !chunk.chunks.is_empty())
+        {
+            let detail = format!("at most {} chunks, each without chunks of its own", limits::CHUNKS_MAX);
+            return Err(Error::too_large("chunks", detail));
+        }
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            chunk.check(model).map_err(|error| {
+                let field = format!("chunks[{at}].{}", error.field.as_deref().unwrap_or_default());
+                error.at(field)
+            })?;
+        }
         for (field, value) in [("importance", self.index.importance), ("confidence", self.confidence)] {
             if !(0.0..=1.0).contains(&value) {
                 return Err(Error::invalid(field, format!("{field} must be a number from 0 to 1")));

@@ -10,6 +10,7 @@
 //! - [`keys`]: where each row lives, one file per key family.
 //! - [`command`], [`mod@apply`]: what may happen to it.
 //! - [`state`]: the sorted byte map below, its overlay, its hash and its conformance suite.
+//! - [`session`]: conversations: window, summary, dialogue state.
 //! - [`facts`]: what statements say and how they contradict each other.
 //! - [`tiers`]: core blocks and what else is kept beside memories.
 //! - [`text`], [`score`]: analysis of text and scoring, used by router and node, never by `apply`.
@@ -29,6 +30,7 @@ pub mod memory;
 pub mod outcome;
 pub mod sabotage;
 pub mod score;
+pub mod session;
 pub mod shard_map;
 pub mod space;
 pub mod state;

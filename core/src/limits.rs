@@ -131,6 +131,32 @@ pub const HISTORY_VERSIONS_MAX: u64 = 100;
 pub const EXPIRE_ROWS_MAX: usize = 256;
 /// Most rows one atomic batch of the store may hold before it is cut between two commands.
 pub const BATCH_ROWS_MAX: usize = 128;
+/// Most chunks of one memory.
+pub const CHUNKS_MAX: usize = 64;
+/// Most turns of one session.
+pub const SESSION_TURNS_MAX: u64 = 100_000;
+/// Most pinned turns of one session.
+pub const SESSION_PINNED_MAX: usize = 32;
+/// Most tags, and most labels of a kind, of one turn.
+pub const TURN_TAGS_MAX: usize = 32;
+/// Most slots, and most confirmed facts, of one dialogue.
+pub const SLOTS_MAX: usize = 64;
+/// Longest value of a slot, as JSON, and longest confirmed fact, in bytes.
+pub const SLOT_BYTES_MAX: usize = 1024;
+/// How long after its last turn a session is kept, in microseconds of log time (30 days).
+pub const SESSION_KEEP_US: i64 = 30 * 24 * 3_600 * 1_000_000;
+/// How long after its last turn a session counts as idle, in microseconds of log time.
+pub const SESSION_IDLE_US: i64 = 30 * 60 * 1_000_000;
+/// The grid on which the end of that time is noticed.
+pub const SESSION_IDLE_GRID_US: i64 = 10 * 60 * 1_000_000;
+/// From how many turns on they are condensed to episodes.
+pub const SESSION_TURNS_CONDENSED: u64 = 20;
+/// Most memories that one command of a job brings.
+pub const DIGEST_ITEMS_MAX: usize = 16;
+/// Most turns that one command of a deletion takes out.
+pub const DELETE_TURNS_MAX: usize = 256;
+/// Most memories that one command of a deletion takes out.
+pub const DELETE_MEMORIES_MAX: usize = 16;
 
 use crate::{Error, Result};
 

@@ -216,6 +216,10 @@ pub struct MemoryRow {
     pub source: Option<Source>,
     /// Ids of the memories it was made from.
     pub derived_from: Vec<String>,
+    /// Ids of its chunks, in the order of the text, where it was too long to be searched whole.
+    pub chunks: Vec<String>,
+    /// Its number among the chunks of the memory that it was made from, from 0, if it is one.
+    pub chunk: Option<u32>,
     /// Ids of the memories it took the place of.
     pub supersedes: Vec<String>,
     /// Id of the memory that took its place.
@@ -268,6 +272,8 @@ pub struct IndexRow {
     /// A newer memory may say otherwise ([`MemoryRow::possible_conflicts`]): nothing was retired, but
     /// a recall for the latest leaves it out.
     pub older: bool,
+    /// Its chunks are searched in its place.
+    pub chunked: bool,
     /// Never forgotten on purpose by a job.
     pub pinned: bool,
     /// Whether it is a short question (see [`crate::text`]).

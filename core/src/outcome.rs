@@ -24,6 +24,10 @@ pub enum ItemStatus {
     Recorded,
     /// What it stated was taken back.
     Retracted,
+    /// A session was ended.
+    Ended,
+    /// It is gone for every reader, and what is left of it is being deleted.
+    Deleting,
 }
 
 impl ItemStatus {
@@ -38,6 +42,8 @@ impl ItemStatus {
             Self::Deleted => "deleted",
             Self::Recorded => "recorded",
             Self::Retracted => "retracted",
+            Self::Ended => "ended",
+            Self::Deleting => "deleting",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How a node runs.
 
 use crate::integrity::IntegritySettings;
+use crate::jobs::JobEmbedder;
 use crate::raft::{LogFiles, NodeId};
 use crate::snapshot::SnapshotSettings;
 use holdfast_transport::Security;
@@ -39,6 +40,8 @@ pub struct NodeConfig {
     pub log_files: LogFiles,
     /// How the node watches over its replicas.
     pub integrity: IntegritySettings,
+    /// The model for what jobs write. Default: none.
+    pub embedder: JobEmbedder,
 }
 
 impl NodeConfig {
@@ -66,6 +69,7 @@ impl NodeConfig {
             snapshots: SnapshotSettings::default(),
             log_files: LogFiles::default(),
             integrity: IntegritySettings::default(),
+            embedder: JobEmbedder::default(),
         }
     }
 }

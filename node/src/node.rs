@@ -6,6 +6,7 @@ use crate::guard::Guard;
 use crate::health::Health;
 use crate::identity::{Identity, RAFT, claim, has_data};
 use crate::integrity::Integrity;
+use crate::jobs;
 use crate::metrics::{NodeMetrics, ProposalMetrics, Sources};
 use crate::open::{open_raft, open_states};
 use crate::raft::{
@@ -121,6 +122,7 @@ pub struct Node {
     stop: CancellationToken,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
     sweeper: JoinHandle<()>,
+    jobs: JoinHandle<()>,
     snapshots: JoinHandle<()>,
     pub(crate) integrity: Integrity,
 }
@@ -169,10 +171,6 @@ impl Node {
             replicas.values().map(|replica| (replica.group.clone(), Arc::clone(&replica.state))).collect();
         metrics.scraper.attach(Sources::new(Arc::clone(&raft), groups.clone(), config.spaces_bytes));
 
-        let search_threads = match config.search_threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        };
         let stop = CancellationToken::new();
         let watch = &metrics.integrity;
         let started = Integrity::start(&raft, &replicas, config.integrity, watch, &clock, stop.clone());
@@ -187,11 +185,15 @@ impl Node {
             layout(&config),
             Arc::clone(&raft),
             replicas.clone(),
-            search_threads,
+            search_threads(&config),
             Arc::clone(&metrics),
             &integrity,
         );
         let server = serve(&raft, service.clone(), founding, &config.security, listener, stop.clone());
+        let (embedder, of_jobs) = (config.embedder.clone(), metrics.jobs.clone());
+        let (versions, time) = (integrity.versions().clone(), Arc::clone(&clock));
+        let jobs = jobs::run(replicas.clone(), time, embedder, of_jobs, versions, stop.clone());
+        let jobs = tokio::spawn(jobs);
         let sweeper = sweeper::start(&replicas, clock, &metrics.sweeps, &integrity, &stop);
         let written = metrics.snapshots.clone();
         let snapshots =
@@ -208,6 +210,7 @@ impl Node {
             stop,
             server,
             sweeper,
+            jobs,
             snapshots,
             integrity,
         })
@@ -284,6 +287,9 @@ impl Node {
         if let Err(error) = self.sweeper.await {
             tracing::error!(%error, "the sweeper ended badly");
         }
+        if let Err(error) = self.jobs.await {
+            tracing::error!(%error, "the jobs ended badly");
+        }
         if let Err(error) = self.snapshots.await {
             tracing::error!(%error, "the writing of snapshot files ended badly");
         }
@@ -319,10 +325,14 @@ impl Node {
 
 fn layout(config: &NodeConfig) -> Layout {
     let member = |(id, address): &(NodeId, String)| v1::Member { id: *id, address: address.clone() };
-    Layout {
-        cluster_id: config.cluster_id.clone(),
-        shards: config.shards,
-        members: config.members.iter().map(member).collect(),
+    let members = config.members.iter().map(member).collect();
+    Layout { cluster_id: config.cluster_id.clone(), shards: config.shards, members }
+}
+
+fn search_threads(config: &NodeConfig) -> usize {
+    match config.search_threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
     }
 }
 

@@ -6,6 +6,7 @@ mod convert;
 pub use convert::graph::{check_graph, graph_of};
 pub use convert::memory::{View, fact_of_statement, memory_from_rows};
 pub use convert::refusal::{Refused, refusal_of};
+pub use convert::session::{session_from_row, turn_from_row, window_from_parts};
 
 /// Version 1 of the protocol, as generated from `proto/holdfast/v1/*.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic)]

@@ -13,7 +13,8 @@ use crate::shared::Shared;
 use crate::tokenizer::Tokenizer;
 use crate::work::{Embedding, WorkPool};
 use crate::{
-    admin, blocks, context, error_pages, facts, feedback, graph, health, memories, procedures, recall, tasks,
+    admin, blocks, context, error_pages, facts, feedback, graph, health, memories, procedures, recall,
+    sessions, tasks,
 };
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
@@ -224,6 +225,15 @@ fn space_routes() -> Routes<Arc<Shared>> {
             "/procedures/{id}",
             get(procedures::get).put(procedures::put).delete(procedures::delete).post(procedures::act),
         )
+        .route("/sessions", get(sessions::read::list))
+        .route(
+            "/sessions/{id}",
+            get(sessions::read::get)
+                .patch(sessions::change::patch)
+                .post(sessions::change::act)
+                .delete(sessions::delete::delete),
+        )
+        .route("/sessions/{id}/turns", post(sessions::append::append).get(sessions::read::turns))
 }
 
 fn client_routes(shared: &Arc<Shared>) -> Routes {

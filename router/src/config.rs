@@ -50,6 +50,8 @@ pub struct RouterConfig {
     /// Memory that the bodies of requests may take together, in bytes; more are answered
     /// `overloaded`. A body of unknown length counts as the largest, 16 MiB. Default 512 MiB.
     pub body_bytes_max: usize,
+    /// Contents of more tokens are searched by chunks of at most so many. Default 512.
+    pub chunk_tokens: usize,
     /// Threads that analyse and embed texts. Default: the number of cores.
     pub work_threads: usize,
     /// Most pieces of such work that wait; more are answered `overloaded`. Default 256.
@@ -79,6 +81,7 @@ impl RouterConfig {
             topology_interval: Duration::from_secs(1),
             in_flight_max: 1024,
             body_bytes_max: 512 << 20,
+            chunk_tokens: 512,
             work_threads: std::thread::available_parallelism().map_or(2, usize::from),
             work_queue_max: 256,
             shutdown_grace: Duration::from_secs(10),

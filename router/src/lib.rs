@@ -13,6 +13,7 @@
 //! - `nodes/`: who leads what, and calls that find the leader, retry, and end honestly.
 //! - `memories/`, `recall/`, `context/`, `feedback`, `facts/`, `blocks/`, `tasks/`, `procedures/` (`tiers`: what those beside
 //!   memories share), `admin/`, `health`, `error_pages`: one file per call.
+//! - `sensory`: what of an input is kept. `sessions/`: short-term memory, one file per call.
 //! - `work`: analysis and embedding on bounded threads. `tokenizer`: counting tokens.
 
 mod admin;
@@ -37,6 +38,8 @@ mod nodes;
 mod procedures;
 mod recall;
 mod registries;
+mod sensory;
+mod sessions;
 mod shared;
 mod tasks;
 mod tiers;

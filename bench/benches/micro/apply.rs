@@ -6,8 +6,8 @@ use criterion::{BatchSize, Criterion};
 use holdfast_core::access::{ApiKeyRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::command::{
-    Add, Command, FeedbackItem, Hint, Idempotency, MetaCommand, NewMemory, Origin, SWEEP_ROWS_MAX,
-    SpaceCommand, Update, Verdict, Write,
+    Add, AppendTurns, ChangeDialogue, Command, Digest, DigestResult, FeedbackItem, Hint, Idempotency,
+    MetaCommand, NewMemory, NewTurn, Origin, SWEEP_ROWS_MAX, SpaceCommand, Update, Verdict, Write,
 };
 use holdfast_core::facts::own::FactRulesRow;
 use holdfast_core::facts::registry::Registry;
@@ -18,6 +18,7 @@ use holdfast_core::limits::{
 };
 use holdfast_core::memory::{Fact, ModelTag};
 use holdfast_core::outcome::Outcome;
+use holdfast_core::session::{Phase, TurnRow};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{BTreeState, Overlay};
 use holdfast_core::text::normalize;
@@ -58,6 +59,11 @@ fn kind(command: &Command) -> &'static str {
             Write::MergeEntities { .. } => "merge_entities",
             Write::SplitEntities { .. } => "split_entities",
             Write::Relink { .. } => "relink",
+            Write::Turns(_) => "turns",
+            Write::Dialogue(_) => "dialogue",
+            Write::EndSession { .. } => "end_session",
+            Write::DeleteSession { .. } => "delete_session",
+            Write::Digest(_) => "digest",
         },
         Command::Sweep { .. } => "sweep",
         Command::HashPoint => "hash_point",
@@ -70,12 +76,16 @@ fn kind(command: &Command) -> &'static str {
         },
     }
 }
-const KINDS: [&str; 19] = [
+const KINDS: [&str; 24] = [
     "add",
     "block",
     "create_key",
     "create_tenant",
     "delete",
+    "delete_session",
+    "dialogue",
+    "digest",
+    "end_session",
     "feedback",
     "hash_point",
     "init_cluster",
@@ -89,6 +99,7 @@ const KINDS: [&str; 19] = [
     "split_entities",
     "sweep",
     "task",
+    "turns",
     "update",
 ];
 
@@ -114,6 +125,7 @@ fn memory(number: usize) -> NewMemory {
         conflicts: Vec::new(),
         source: None,
         derived_from: Vec::new(),
+        chunks: Vec::new(),
         index,
         event_given: true,
     }
@@ -151,6 +163,21 @@ fn add(items: Vec<NewMemory>, key_hash: u128) -> Command {
 fn add_numbers(numbers: std::ops::Range<usize>) -> Command {
     let key_hash = numbers.start as u128;
     add(numbers.map(memory).collect(), key_hash)
+}
+
+/// New turns of the session of the benchmark.
+fn turns(count: usize, key_hash: u128) -> Command {
+    let turn = |number: usize| NewTurn {
+        row: TurnRow {
+            role: "user".into(),
+            content: data::text(&mut data::random()),
+            tokens: 20,
+            pinned: number == 0 && count > 1,
+            ..TurnRow::default()
+        },
+        event_given: false,
+    };
+    space(Write::Turns(AppendTurns { session: "s".into(), turns: (0..count).map(turn).collect() }), key_hash)
 }
 
 fn tenant(id: &str) -> TenantRow {
@@ -229,6 +256,30 @@ fn replace_in_block() -> Write {
     block(BlockChange::Replace { old: "aaab".into(), new: "aaac".into() })
 }
 
+/// A session of 600 turns.
+fn session_cases(stamp_us: i64) -> Vec<Case> {
+    let talk = after((0..6).map(|number| turns(100, (1 << 71) + number)));
+    let session = || "s".to_owned();
+    let change =
+        ChangeDialogue { session: session(), phase: Some(Phase::Waiting), ..ChangeDialogue::default() };
+    let digest = Digest {
+        session: session(),
+        created_us: data::NOW_US,
+        base: 0,
+        through: 500,
+        result: DigestResult::Summary(Vec::new()),
+    };
+    let write = |name, write| Case { name, state: talk.clone(), stamp_us, command: space(write, 1 << 67) };
+    vec![
+        Case { name: "turns_2", state: talk.clone(), stamp_us, command: turns(2, 1 << 67) },
+        Case { name: "turns_100", state: talk.clone(), stamp_us, command: turns(100, 1 << 67) },
+        write("dialogue", Write::Dialogue(Box::new(change))),
+        write("digest_summary", Write::Digest(Box::new(digest))),
+        write("end_session", Write::EndSession { session: session(), if_version: None }),
+        write("delete_session_256_turns", Write::DeleteSession { session: session(), if_version: None }),
+    ]
+}
+
 fn cases() -> Vec<Case> {
     let memories = after((0..MEMORIES).step_by(100).map(|number| add_numbers(number..number + 100)));
     let key_names = (0..KEYS).map(|number| format!("key{number}"));
@@ -294,6 +345,7 @@ fn cases() -> Vec<Case> {
             meta(MetaCommand::RevokeKey { id: "key7".into(), tenant: None, by: Rights::ALL }),
         ),
     ];
+    cases.extend(session_cases(now));
     cases.extend(decisions(&memories, &keys));
     cases
 }

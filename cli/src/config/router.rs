@@ -42,6 +42,10 @@ pub(crate) struct RouterSection {
     /// of unknown length counts as the largest, 16 MiB.
     #[schemars(range(min = 16_777_216u64, max = 1_099_511_627_776u64))]
     pub(crate) body_bytes_max: u64,
+    /// Contents of more tokens (o200k_base) are searched by chunks of at most so many, cut at the ends of
+    /// sentences.
+    #[schemars(range(min = 32, max = 65_536))]
+    pub(crate) chunk_tokens: usize,
     /// Threads that analyse and embed texts. 0: one a core.
     #[schemars(range(min = 0, max = 1_024))]
     pub(crate) work_threads: usize,
@@ -74,6 +78,7 @@ impl Default for RouterSection {
             topology_interval_ms: ms(limits.topology_interval),
             in_flight_max: limits.in_flight_max,
             body_bytes_max: limits.body_bytes_max as u64,
+            chunk_tokens: limits.chunk_tokens,
             work_threads: 0,
             work_queue_max: limits.work_queue_max,
             shutdown_grace_ms: ms(limits.shutdown_grace),
@@ -103,6 +108,7 @@ impl Config {
         config.topology_interval = Duration::from_millis(section.topology_interval_ms);
         config.in_flight_max = section.in_flight_max;
         config.body_bytes_max = usize::try_from(section.body_bytes_max).unwrap_or(usize::MAX);
+        config.chunk_tokens = section.chunk_tokens;
         if section.work_threads > 0 {
             config.work_threads = section.work_threads;
         }

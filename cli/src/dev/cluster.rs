@@ -6,8 +6,9 @@ use futures::future::BoxFuture;
 use holdfast_core::access::{ApiKeyRow, TenantRow};
 use holdfast_core::command::MetaCommand;
 use holdfast_core::{Error, ErrorCode};
+use holdfast_models::Embedder;
 use holdfast_node::founding::InitError;
-use holdfast_node::{Node, NodeConfig, StartError};
+use holdfast_node::{JobEmbedder, Node, NodeConfig, StartError};
 use holdfast_router::{NodeControl, Registries};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(super) struct Nodes {
     registries: Registries,
     /// After how much log a snapshot file is written, if not as usual.
     snapshot_log_bytes: Option<u64>,
+    /// The router's model, for the jobs of the nodes.
+    embedder: JobEmbedder,
 }
 
 impl Nodes {
@@ -44,7 +47,9 @@ impl Nodes {
         dirs: Arc<DataDir>,
         first_key: ApiKeyRow,
         snapshot_log_bytes: Option<u64>,
+        embedder: Option<Arc<dyn Embedder>>,
     ) -> Result<Arc<Self>> {
+        let embedder = JobEmbedder::opened_by(move || embedder.clone());
         let mut listeners = BTreeMap::new();
         for id in 1..=cluster.nodes {
             let listener =
@@ -58,8 +63,16 @@ impl Nodes {
         let running = listeners.keys().map(|id| (*id, Slot::default())).collect();
         let founded = AtomicBool::new(cluster.founded);
         let registries = Registries::default();
-        let nodes =
-            Arc::new(Self { cluster, dirs, members, founded, running, registries, snapshot_log_bytes });
+        let nodes = Arc::new(Self {
+            cluster,
+            dirs,
+            members,
+            founded,
+            running,
+            registries,
+            snapshot_log_bytes,
+            embedder,
+        });
         let mut lost = 0;
         for (id, listener) in listeners {
             match nodes.start_node(id, listener).await {
@@ -101,6 +114,7 @@ impl Nodes {
         let dir = self.dirs.node(id);
         let members = self.members.clone();
         let mut config = NodeConfig::new(id, &self.cluster.cluster_id, &dir, members, self.cluster.shards);
+        config.embedder = self.embedder.clone();
         config.founding = !self.founded.load(Ordering::Acquire);
         if let Some(bytes) = self.snapshot_log_bytes {
             config.snapshots.log_bytes_min = bytes;

@@ -66,7 +66,9 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let embedder = tokio::task::spawn_blocking(open_embedder).await??;
     let key_row = key_row(&cluster.key)?;
 
-    let nodes = Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row, args.snapshot_log_bytes).await?;
+    let nodes =
+        Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row, args.snapshot_log_bytes, embedder.clone())
+            .await?;
     let mut config = RouterConfig::new(args.http, args.admin, nodes.members().to_vec());
     config.dev = Some(nodes.clone());
     config.registries = nodes.registries();

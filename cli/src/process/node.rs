@@ -5,11 +5,13 @@ use crate::client::print;
 use crate::config::{Config, ConfigArgs, Role};
 use anyhow::{Context, Result};
 use clap::Args;
-use holdfast_node::NodeConfig;
+use holdfast_models::{default_model_dir, open_builtin};
 use holdfast_node::admin::{self, Probes};
 use holdfast_node::process::{Event, Process};
 use holdfast_node::raft::LogFiles;
+use holdfast_node::{JobEmbedder, NodeConfig};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -84,6 +86,27 @@ fn tune(node: &mut NodeConfig, config: &Config) {
     node.integrity.verify_bytes_per_second = section.verify_bytes_per_second;
     node.snapshots.log_bytes_min = section.snapshot_log_bytes;
     node.log_files = LogFiles::keeping(section.log_keep_bytes);
+    node.embedder = embedder(config);
+}
+
+/// The model for what jobs write, read when one first needs it. Without it that is found by its words.
+fn embedder(config: &Config) -> JobEmbedder {
+    let folder = config.embedder.model_dir().map(Path::to_owned);
+    JobEmbedder::opened_by(move || {
+        let folder = folder.clone().map_or_else(default_model_dir, Ok);
+        let opened = folder.and_then(|folder| open_builtin(&folder));
+        match opened {
+            Ok(None) => {
+                tracing::warn!("no embedding model here: what jobs write is found by its words alone");
+                None
+            }
+            Ok(model) => model,
+            Err(error) => {
+                tracing::error!(%error, "the embedding model cannot be used: what jobs write is found by its words alone");
+                None
+            }
+        }
+    })
 }
 
 async fn listen(address: SocketAddr, setting: &str) -> Result<TcpListener> {

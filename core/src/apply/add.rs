@@ -1,6 +1,6 @@
 //! New memories.
 
-use super::{Answers, Context, Step, Stop, delete, facts, links, update};
+use super::{Answers, Context, Step, Stop, chunks, delete, facts, links, update};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
 use crate::keys;
@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::{Error, ErrorCode};
 
 pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, add: &Add) -> Step<Answers> {
-    let has_vectors = add.items.iter().any(|item| item.index.vector.is_some());
+    let has_vectors = add.items.iter().any(has_vector);
     let model = choose_model(context, space, add.model.as_ref().filter(|_| has_vectors), add.vectors_given);
     // In a partial write vectors that do not fit concern the items that bring them, and no other.
     let (model, unfit) = match model {
@@ -26,7 +26,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, ad
     let mut answers = Vec::with_capacity(add.items.len());
     for (at, item) in add.items.iter().enumerate() {
         let answer = match &unfit {
-            Some(error) if item.index.vector.is_some() => rejected(&item.index.id, error.clone()),
+            Some(error) if has_vector(item) => rejected(&item.index.id, error.clone()),
             _ => one(context, space, add.origin, item, model)?,
         };
         if let Some(reason) = &answer.0.reason
@@ -37,6 +37,11 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, ad
         answers.push(answer);
     }
     Ok(answers)
+}
+
+/// Whether a memory, or a chunk of it, has a vector.
+pub(super) fn has_vector(item: &NewMemory) -> bool {
+    item.index.vector.is_some() || item.chunks.iter().any(|chunk| chunk.index.vector.is_some())
 }
 
 /// The number of the model among the space's, or `None` if vectors of it have no place there. The
@@ -97,7 +102,8 @@ fn one<S: State>(
     // A new statement under the id of a deleted one goes on counting, so that a version that a
     // client still holds never fits by accident.
     let version = grave.map_or(1, |grave| grave.version + 1);
-    create(context, space, item, model, version)?;
+    create(context, space, item, model, version, None)?;
+    chunks::put(context, space, item, model)?;
     let made = if item.id_chosen { None } else { made_id(id) };
     let kept = made.map_or(IdempotencyId::Requested, IdempotencyId::Made);
     let (outcome, kept) = answer(id, version, ItemStatus::Created, kept);
@@ -132,12 +138,14 @@ fn repeat<S: State>(
     }
 }
 
-fn create<S: State>(
+/// Writes the rows of a new memory, which is a chunk of another where it has a number.
+pub(super) fn create<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     item: &NewMemory,
     model: Option<u8>,
     version: u64,
+    chunk: Option<u32>,
 ) -> Step<()> {
     let mut counters = context.rows.counters(space)?;
     counters.last_seq += 1;
@@ -155,10 +163,11 @@ fn create<S: State>(
         event_us,
         last_access_us: event_us,
         topics: Topic::of(&item.statements),
+        chunked: !item.chunks.is_empty(),
         ..item.index.clone()
     };
     place_vector(&mut row, model);
-    let memory = memory_row(item, seq, version, context.now_us);
+    let memory = MemoryRow { chunk, ..memory_row(item, seq, version, context.now_us) };
     context.rows.write(keys::memory::key(space, id), &memory)?;
     context.rows.write(keys::index_row::key(space, seq), &row)?;
     context.rows.claim_text(space, item.text_hash, id)?;
@@ -192,6 +201,7 @@ fn merge<S: State>(
     row.importance = row.importance.max(item.index.importance);
     row.count = row.count.saturating_add(1);
     context.rows.write(keys::index_row::key(space, memory.seq), &row)?;
+    chunks::follow(context, space, memory, &row)?;
     context.events.push(Event::Put { space: space.clone(), seq: memory.seq, row: Box::new(row) });
     let (outcome, kept) = answer(id, memory.version, ItemStatus::Merged, IdempotencyId::Existing(memory.seq));
     Ok(Some((with_links(context, space, outcome)?, kept)))
@@ -253,6 +263,8 @@ pub(super) fn memory_row(item: &NewMemory, seq: u64, version: u64, now_us: i64) 
         whole: item.whole,
         source: item.source.clone(),
         derived_from: item.derived_from.clone(),
+        chunks: item.chunks.iter().map(|chunk| chunk.index.id.clone()).collect(),
+        chunk: None,
         supersedes: Vec::new(),
         superseded_by: None,
         overrides: Vec::new(),

@@ -1,6 +1,6 @@
 //! Deletes a memory with its history and leaves a tombstone.
 
-use super::{Answers, Context, Step, add, facts, links, update};
+use super::{Answers, Context, Step, add, chunks, facts, links, update};
 use crate::event::Event;
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
@@ -18,6 +18,7 @@ pub(super) fn apply<S: State>(
     if_version: Option<u64>,
 ) -> Step<Answers> {
     let memory = update::current(context, space, id, if_version)?;
+    chunks::refuse(&memory)?;
     remove(context, space, id, &memory)?;
     Ok(vec![add::answer(id, memory.version, ItemStatus::Deleted, IdempotencyId::Requested)])
 }
@@ -29,6 +30,7 @@ pub(super) fn remove<S: State>(
     id: &str,
     memory: &MemoryRow,
 ) -> Step<()> {
+    chunks::remove(context, space, memory)?;
     facts::take_out(context, space, memory)?;
     links::forget(context, space, id, memory)?;
     let row = context.rows.index_row(space, memory.seq)?;

@@ -62,6 +62,10 @@ fn requested_ids(write: &Write) -> Vec<String> {
         Write::Block(write) => vec![write.label.clone()],
         Write::Task(write) => vec![write.id.clone()],
         Write::Procedure(write) => vec![write.name.clone()],
+        Write::Turns(append) => append.turns.iter().map(|_| append.session.clone()).collect(),
+        Write::Dialogue(change) => vec![change.session.clone()],
+        Write::EndSession { session, .. } | Write::DeleteSession { session, .. } => vec![session.clone()],
+        Write::Digest(digest) => vec![digest.session.clone()],
     }
 }
 
@@ -73,7 +77,13 @@ fn as_of_now<S: State>(
     outcome: ItemOutcome,
 ) -> Step<ItemOutcome> {
     match &command.write {
-        Write::Block(_) | Write::Procedure(_) => Ok(outcome),
+        Write::Block(_)
+        | Write::Procedure(_)
+        | Write::Turns(_)
+        | Write::Dialogue(_)
+        | Write::EndSession { .. }
+        | Write::DeleteSession { .. }
+        | Write::Digest(_) => Ok(outcome),
         // Behind a task that ended comes the memory of it.
         Write::Task(write) if at == 0 => {
             let heartbeat = tasks::heartbeat_now(context, &command.space, &write.id)?;

@@ -8,6 +8,7 @@
 
 mod add;
 mod blocks;
+mod chunks;
 mod delete;
 mod facts;
 mod feedback;
@@ -17,6 +18,7 @@ mod links;
 mod meta;
 mod procedures;
 mod rows;
+mod sessions;
 mod sweep;
 mod tasks;
 #[cfg(test)]
@@ -38,8 +40,8 @@ use rows::Rows;
 /// each other what they know. 1: the first one that knows [`Command::HashPoint`]. Before it there was
 /// no way to tell; such a replica counts as 0. 2: the first one that knows the tiers beside memories.
 /// 3: merges and splits of entities, rules of tenants, second looks for possible conflicts
-/// ([`Command::known_since`]).
-pub const STATE_VERSION: u32 = 3;
+/// ([`Command::known_since`]). 4: sessions, and chunks of memories.
+pub const STATE_VERSION: u32 = 4;
 
 /// Where in the log a command stands, and when its leader proposed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,6 +189,13 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
         Write::Relink { id, due_us, conflicts } => links::relink(context, space, id, *due_us, conflicts)?,
         Write::MergeEntities { into, names } => graph::merge(context, space, into, names)?,
         Write::SplitEntities { from, names } => graph::split(context, space, from, names)?,
+        Write::Turns(append) => sessions::append(context, space, append)?,
+        Write::Dialogue(change) => sessions::dialogue(context, space, change)?,
+        Write::EndSession { session, if_version } => sessions::end(context, space, session, *if_version)?,
+        Write::DeleteSession { session, if_version } => {
+            sessions::delete(context, space, session, *if_version)?
+        }
+        Write::Digest(digest) => sessions::digest(context, space, digest)?,
     };
     let (items, kept) = answers.into_iter().unzip();
     if let Some(identity) = &command.idempotency {

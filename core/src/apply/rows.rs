@@ -26,6 +26,10 @@ impl<'a, S: State> Rows<'a, S> {
         Ok(self.state.put(key, value.encode()?)?)
     }
 
+    pub(super) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<()> {
+        Ok(self.state.put(key, value)?)
+    }
+
     pub(super) fn delete(&mut self, key: &[u8]) -> Result<()> {
         Ok(self.state.delete(key)?)
     }

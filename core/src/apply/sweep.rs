@@ -1,6 +1,7 @@
-//! Works off what is due by log time: expired memories and tasks, old idempotency rows and tombstones.
+//! Works off what is due by log time: expired memories and tasks, old idempotency rows, tombstones
+//! and sessions.
 
-use super::{ApplyError, Context, Step, delete, idempotency, tasks};
+use super::{ApplyError, Context, Step, delete, idempotency, sessions, tasks};
 use crate::codec::Stored;
 use crate::keys::due::{Due, DueKind};
 use crate::keys::{self, Family};
@@ -35,6 +36,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<
             DueKind::Idempotency => idempotency::expire(context, &due.space)?,
             DueKind::Tombstone => expire_tombstones(context, &due.space)?,
             DueKind::Task => tasks::expire(context, &due)?,
+            DueKind::Session => sessions::due(context, &due)?,
         }
         done += 1;
     }

@@ -1,6 +1,6 @@
 //! A new version of a memory, by compare-and-set.
 
-use super::{Answers, Context, Step, add, facts};
+use super::{Answers, Context, Step, add, chunks, facts};
 use crate::command::Update;
 use crate::event::Event;
 use crate::keys;
@@ -19,11 +19,13 @@ pub(super) fn apply<S: State>(
     let item = &update.memory;
     let id = &item.index.id;
     let old = current(context, space, id, Some(update.if_version))?;
+    chunks::refuse(&old)?;
     let old_row = context.rows.index_row(space, old.seq)?;
-    let model = update.model.as_ref().filter(|_| item.index.vector.is_some());
+    let model = update.model.as_ref().filter(|_| add::has_vector(item));
     let model = add::choose_model(context, space, model, update.vectors_given)?;
 
     keep_version(context, space, id, &old, &old_row)?;
+    chunks::remove(context, space, &old)?;
 
     let version = old.version + 1;
     let mut memory = add::memory_row(item, old.seq, version, context.now_us);
@@ -50,6 +52,7 @@ pub(super) fn apply<S: State>(
         older: old_row.older,
         topics: Topic::of(&memory.statements),
         event_us: if item.event_given { item.index.event_us } else { old_row.event_us },
+        chunked: !item.chunks.is_empty(),
         ..item.index.clone()
     };
     let states_as_before =
@@ -82,6 +85,7 @@ pub(super) fn apply<S: State>(
         let memory = current(context, space, id, None)?;
         facts::refresh(context, space, &memory)?;
     }
+    chunks::put(context, space, item, model)?;
     let (outcome, kept) = add::answer(id, version, ItemStatus::Updated, IdempotencyId::Requested);
     Ok(vec![(add::with_links(context, space, outcome)?, kept)])
 }

@@ -19,6 +19,8 @@ pub enum DueKind {
     Idempotency = 2,
     /// The oldest tombstone of the space may go; no id.
     Tombstone = 3,
+    /// A session is as old as it may get, or its deletion goes on; the id is the session's.
+    Session = 6,
     /// A task reaches its `expires_us`; the id is the task's.
     Task = 7,
     /// A link of a memory was lost to a concurrent change: the leader looks for it again. The id is
@@ -35,7 +37,7 @@ pub struct Due {
     pub space: SpaceKey,
     /// What.
     pub kind: DueKind,
-    /// Which memory or task; empty for the kinds that have one row per space.
+    /// Which memory, task or session; empty for the kinds that have one row per space.
     pub id: String,
 }
 
@@ -71,6 +73,7 @@ impl Due {
             1 => DueKind::Expiry,
             2 => DueKind::Idempotency,
             3 => DueKind::Tombstone,
+            6 => DueKind::Session,
             7 => DueKind::Task,
             8 => DueKind::Recheck,
             _ => return None,

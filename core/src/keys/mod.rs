@@ -6,7 +6,7 @@
 //!
 //! Slots end at 4,095; prefixes above hold what belongs to no slot:
 //! [`SHARD_ROWS`] (replicated, of the shard), [`LOCAL_ROWS`] (of this replica alone: not replicated,
-//! not hashed), [`META_ROWS`] (the cluster's own data, in the meta group) and [`due`].
+//! not hashed), [`META_ROWS`] (the cluster's own data, in the meta group), [`due`] and [`work`].
 //!
 //! One file per family says its key, its value and why it exists.
 
@@ -22,16 +22,23 @@ pub mod index_row;
 pub mod memory;
 pub mod meta;
 pub mod procedure;
+pub mod session;
+pub mod session_memory;
 pub mod space_row;
+pub mod summary;
 pub mod task;
 pub mod text_hash;
 pub mod tombstone;
+pub mod turn;
+pub mod work;
 
 use crate::space::{Slot, SpaceKey};
 use crate::state::{Reader, StateError};
 
 /// Prefix of the meta group's rows.
 pub const META_ROWS: u16 = 0xFFF0;
+/// Prefix of the rows of [`work`].
+pub const WORK_ROWS: u16 = 0xFFFC;
 /// Prefix of replicated rows that belong to the shard as a whole.
 pub const SHARD_ROWS: u16 = 0xFFFD;
 /// Prefix of rows that belong to one replica: the applied position and what goes with it.
@@ -63,9 +70,9 @@ pub enum Family {
     Entity = 0x21,
     /// [`edge`]
     Edge = 0x22,
-    /// Reserved: sessions.
+    /// [`session`]
     Session = 0x30,
-    /// Reserved: turns of sessions.
+    /// [`turn`]
     Turn = 0x31,
     /// [`task`]
     Task = 0x32,
@@ -73,6 +80,10 @@ pub enum Family {
     Block = 0x33,
     /// [`procedure`]
     Procedure = 0x34,
+    /// [`summary`]
+    Summary = 0x38,
+    /// [`session_memory`]
+    SessionMemory = 0x39,
     /// [`tombstone`]
     Tombstone = 0x40,
     /// [`idempotency`]

@@ -9,13 +9,16 @@
 //! - [`analyze`], [`analyze_query`]: terms for the keyword index, terms to look up.
 //! - [`index_text`], [`embed_text`]: which text is analysed and which is embedded.
 //! - [`SpeakerNames`]: whom a query names.
+//! - [`sentences`], [`protected()`]: what compression and chunking keep whole.
 
 mod analyzer;
 pub(crate) mod chars;
 mod document;
 pub(crate) mod normalize;
+mod protected;
 mod query;
 mod scan;
+mod sentences;
 mod speakers;
 mod stopwords;
 mod term;
@@ -23,8 +26,10 @@ mod term;
 pub use analyzer::{ANALYZER_VERSION, Terms, analyze, content_token_count};
 pub use document::{captioned, embed_text, index_text};
 pub use normalize::normalize;
+pub use protected::{names, protected};
 pub use query::{
     LONG_QUERY_WORDS, QueryTerms, SHORT_QUESTION_TOKENS, analyze_query, is_short_question, names_self,
 };
+pub use sentences::sentences;
 pub use speakers::{Addressed, SpeakerNames};
 pub use term::TERM_BYTES_MAX;

@@ -3,7 +3,7 @@ use prometheus::{HistogramVec, IntCounterVec};
 use std::time::Instant;
 
 /// The calls of the service: one label value for each.
-const METHODS: [&str; 12] = [
+const METHODS: [&str; 15] = [
     "write",
     "get",
     "list",
@@ -12,6 +12,9 @@ const METHODS: [&str; 12] = [
     "list_facts",
     "graph",
     "read_tier",
+    "get_session",
+    "list_sessions",
+    "list_turns",
     "read_meta",
     "topology",
     "hash_point",

@@ -8,6 +8,7 @@
 mod applies;
 mod calls;
 mod integrity;
+mod jobs;
 mod reads;
 mod recalls;
 mod scrape;
@@ -17,6 +18,7 @@ mod writes;
 pub(crate) use applies::ApplyMetrics;
 pub(crate) use calls::CallMetrics;
 pub(crate) use integrity::{IntegrityMetrics, Mismatch};
+pub(crate) use jobs::JobMetrics;
 pub(crate) use reads::ReadMetrics;
 pub(crate) use recalls::{RecallMetrics, Step};
 pub(crate) use scrape::{Scraper, Sources};
@@ -51,6 +53,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) reads: ReadMetrics,
     pub(crate) recalls: RecallMetrics,
     pub(crate) snapshots: SnapshotMetrics,
+    pub(crate) jobs: JobMetrics,
     pub(crate) integrity: IntegrityMetrics,
     pub(crate) scraper: Scraper,
 }
@@ -77,6 +80,7 @@ impl NodeMetrics {
             reads: ReadMetrics::new(&maker)?,
             recalls: RecallMetrics::new(&maker)?,
             snapshots: SnapshotMetrics::new(&maker)?,
+            jobs: JobMetrics::new(&maker)?,
             integrity: IntegrityMetrics::new(&maker)?,
             scraper,
             registry,

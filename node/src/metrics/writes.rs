@@ -140,6 +140,12 @@ impl WriteMetrics {
             | Write::Relink { .. }
             | Write::Block(_)
             | Write::Procedure(_) => {}
+            // Of sessions nothing is counted but what jobs make of them.
+            Write::Turns(_)
+            | Write::Dialogue(_)
+            | Write::EndSession { .. }
+            | Write::DeleteSession { .. }
+            | Write::Digest(_) => {}
             Write::Feedback { items: given } => {
                 let recorded =
                     given.iter().zip(items).filter(|(_, item)| item.status == ItemStatus::Recorded);

@@ -10,10 +10,12 @@ mod meta;
 mod reads;
 mod recall;
 pub(crate) mod refusals;
+mod sessions;
 mod stated;
 #[cfg(test)]
 mod tests;
 mod tiers;
+mod turns;
 mod verify;
 mod write;
 
@@ -74,6 +76,7 @@ struct Inner {
     replicas: BTreeMap<GroupId, Replica>,
     searches: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
+    turns: turns::TurnCache,
     metrics: Arc<NodeMetrics>,
     checks: Arc<Checks>,
     versions: Versions,
@@ -106,6 +109,7 @@ impl NodeService {
             replicas,
             searches: Arc::new(Semaphore::new(search_threads.max(1))),
             waiting: Arc::new(Semaphore::new(SEARCHES_WAITING_MAX)),
+            turns: turns::TurnCache::default(),
             metrics,
             checks: Arc::clone(integrity.checks()),
             versions: integrity.versions().clone(),
@@ -267,6 +271,27 @@ impl v1::node_server::Node for NodeService {
 
     async fn graph(&self, request: Request<v1::GraphRequest>) -> Result<Response<v1::GraphResponse>, Status> {
         self.answer("graph", self.read_graph(request.into_inner())).await
+    }
+
+    async fn get_session(
+        &self,
+        request: Request<v1::GetSessionRequest>,
+    ) -> Result<Response<v1::GetSessionResponse>, Status> {
+        self.answer("get_session", self.read_session(request.into_inner())).await
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        self.answer("list_sessions", self.read_sessions(request.into_inner())).await
+    }
+
+    async fn list_turns(
+        &self,
+        request: Request<v1::ListTurnsRequest>,
+    ) -> Result<Response<v1::ListTurnsResponse>, Status> {
+        self.answer("list_turns", self.read_turns(request.into_inner())).await
     }
 
     async fn read_meta(

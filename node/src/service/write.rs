@@ -40,9 +40,8 @@ impl NodeService {
     /// Whether this access may propose this command to this group.
     fn admit(&self, access: &Access, command: &Command, asked: v1::Owner) -> Result<(), Refused> {
         match command {
-            Command::Space(command) if matches!(command.write, Write::Relink { .. }) => {
-                let detail = "only a leader itself proposes this";
-                Err(Error::new(ErrorCode::PermissionDenied, detail).into())
+            Command::Space(command) if matches!(command.write, Write::Digest(_) | Write::Relink { .. }) => {
+                Err(only_leaders())
             }
             Command::Space(command) => {
                 access.check(&command.space, Rights::WRITE)?;
@@ -58,12 +57,13 @@ impl NodeService {
                 }
                 Err(Error::new(ErrorCode::Internal, "a change of the cluster was sent to a shard").into())
             }
-            Command::Sweep { .. } | Command::HashPoint => {
-                let detail = "only a leader itself proposes this";
-                Err(Error::new(ErrorCode::PermissionDenied, detail).into())
-            }
+            Command::Sweep { .. } | Command::HashPoint => Err(only_leaders()),
         }
     }
+}
+
+fn only_leaders() -> Refused {
+    Error::new(ErrorCode::PermissionDenied, "only a leader itself proposes this").into()
 }
 
 fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {

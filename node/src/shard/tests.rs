@@ -42,6 +42,7 @@ pub(crate) fn add(id: &str) -> Bytes {
         conflicts: vec![],
         source: None,
         derived_from: vec![],
+        chunks: vec![],
         index: IndexRow { id: id.into(), ..IndexRow::default() },
         event_given: false,
     };

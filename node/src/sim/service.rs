@@ -92,7 +92,12 @@ impl SimService {
             | Write::SplitEntities { .. }
             | Write::Block(_)
             | Write::Task(_)
-            | Write::Procedure(_) => Vec::new(),
+            | Write::Procedure(_)
+            | Write::Turns(_)
+            | Write::Dialogue(_)
+            | Write::EndSession { .. }
+            | Write::DeleteSession { .. }
+            | Write::Digest(_) => Vec::new(),
         };
         let outcome = Outcome::Items { items, log_index: index, replayed: false };
         let outcome = outcome.encode().map_err(|error| refusals::internal(&error))?;
@@ -170,6 +175,27 @@ impl v1::node_server::Node for SimService {
     }
 
     async fn graph(&self, _: Request<v1::GraphRequest>) -> Result<Response<v1::GraphResponse>, Status> {
+        unasked()
+    }
+
+    async fn get_session(
+        &self,
+        _: Request<v1::GetSessionRequest>,
+    ) -> Result<Response<v1::GetSessionResponse>, Status> {
+        unasked()
+    }
+
+    async fn list_sessions(
+        &self,
+        _: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        unasked()
+    }
+
+    async fn list_turns(
+        &self,
+        _: Request<v1::ListTurnsRequest>,
+    ) -> Result<Response<v1::ListTurnsResponse>, Status> {
         unasked()
     }
 

@@ -30,6 +30,7 @@ fn new_memory(memory: &str, content: &str) -> NewMemory {
         conflicts: Vec::new(),
         source: None,
         derived_from: Vec::new(),
+        chunks: Vec::new(),
         index: IndexRow { id: memory.to_owned(), ..IndexRow::default() },
         event_given: false,
     }

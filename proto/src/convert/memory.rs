@@ -55,6 +55,7 @@ pub fn memory_from_rows(view: View<'_>) -> v1::Memory {
         possible_conflicts: memory.possible_conflicts.clone(),
         embedding_model: embedding_model.filter(|_| index.vector.is_some()).map(Into::into),
         tokens: memory.tokens,
+        chunk: memory.chunk,
     }
 }
 

@@ -5,4 +5,5 @@ pub(crate) mod graph;
 pub(crate) mod memory;
 pub(crate) mod refusal;
 mod seen;
+pub(crate) mod session;
 mod space;

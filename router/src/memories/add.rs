@@ -85,8 +85,10 @@ pub(crate) async fn derived(
     deadline: Deadline,
 ) -> Answer<Add> {
     let now_us = now_us();
-    let by = shared.fact_rules.of(&shared.nodes, &access.tenant, deadline).await?;
-    let mut batch = shared.work.run(deadline, move || Batch::read(&body, now_us, &by)).await??;
+    let (by, chunk_tokens) =
+        (shared.fact_rules.of(&shared.nodes, &access.tenant, deadline).await?, shared.config.chunk_tokens);
+    let mut batch =
+        shared.work.run(deadline, move || Batch::read(&body, chunk_tokens, now_us, &by)).await??;
     batch.embed(shared.embedding.as_ref(), deadline).await?;
     let all = 0..batch.items.len();
     batch.add(&all).ok_or_else(|| Problem::new(ErrorCode::Internal, "nothing is left of a memory"))
@@ -103,19 +105,19 @@ struct Call<'a> {
 impl Call<'_> {
     async fn add(&mut self, body: Bytes) -> Answer<Vec<ItemResult>> {
         let deadline = Deadline::after(self.shared.config.write_timeout);
-        let now_us = now_us();
+        let (now_us, chunk_tokens) = (now_us(), self.shared.config.chunk_tokens);
         let by = self.shared.fact_rules.of(&self.shared.nodes, &self.access.tenant, deadline).await?;
         let mut batch = if body.len() <= INLINE_BYTES {
-            Batch::read(&body, now_us, &by)?
+            Batch::read(&body, chunk_tokens, now_us, &by)?
         } else {
-            self.shared.work.run(deadline, move || Batch::read(&body, now_us, &by)).await??
+            self.shared.work.run(deadline, move || Batch::read(&body, chunk_tokens, now_us, &by)).await??
         };
         batch.embed(self.shared.embedding.as_ref(), deadline).await?;
         hints::look_up(self.shared, self.access, self.space, &mut batch, deadline).await;
         if !batch.partial {
             let whole = 0..batch.items.len();
             let items = self.store(&batch, &whole, 0, deadline).await?;
-            return Ok(items.into_iter().map(ItemResult::from).collect());
+            return Ok(merge(&batch, &whole, items));
         }
         self.store_parts(&batch, deadline).await
     }

@@ -5,7 +5,7 @@
 //! repeated from an idempotency row is matched to the items by their places. So an item is left out
 //! only for what the body says; a model that fails fails the request.
 
-use super::derive::{cost, derive, embedded_text};
+use super::derive::{cost, derive_whole, embedded_text};
 use super::draft::{Draft, Given};
 use super::infer::tells_of_change;
 use super::parse::{AddBody, MemoryBody};
@@ -27,8 +27,8 @@ pub(super) type Item = std::result::Result<Box<Prepared>, (Option<String>, Error
 
 pub(super) struct Prepared {
     pub(super) memory: NewMemory,
-    /// The text that still wants a vector.
-    text: Option<String>,
+    /// The texts that still want a vector: that of the memory, or those of its chunks.
+    texts: Vec<String>,
     /// Whether it tells of a change and states no fact.
     changes: bool,
     cost: usize,
@@ -37,6 +37,8 @@ pub(super) struct Prepared {
 /// All items of a request, in its order.
 pub(super) struct Batch {
     pub(super) partial: bool,
+    /// Contents of more tokens become chunks.
+    chunk_tokens: usize,
     pub(super) items: Vec<Item>,
     /// The model of the vectors that the caller brought, if any.
     given: Option<ModelTag>,
@@ -57,10 +59,12 @@ pub(super) fn within(at: usize, error: Error) -> Error {
 impl Batch {
     /// Reads, checks and derives. Computes in proportion to the body: not for a thread that serves
     /// connections, if the body is large.
-    pub(super) fn read(bytes: &[u8], now_us: i64, by: &FactRules) -> Result<Self> {
+    pub(super) fn read(bytes: &[u8], chunk_tokens: usize, now_us: i64, by: &FactRules) -> Result<Self> {
         let body: AddBody<'_> = json::body(bytes)?;
         let infer = infers(body.infer.as_deref())?;
         let partial = body.partial.unwrap_or(false);
+        let sensory = body.sensory;
+        sensory.check()?;
         let raw = body.memories.0;
         if raw.is_empty() {
             return Err(Error::invalid("memories", "memories is empty; give at least one"));
@@ -73,18 +77,28 @@ impl Batch {
             );
             return Err(Error::too_large("memories", detail));
         }
-        let mut batch = Self { partial, items: Vec::with_capacity(raw.len()), given: None, model: None };
+        let items = Vec::with_capacity(raw.len());
+        let mut batch = Self { partial, chunk_tokens, items, given: None, model: None };
         for (at, raw) in raw.iter().enumerate() {
             let body: Result<MemoryBody> = json::part(raw.get(), &format!("memories[{at}]"));
             let (id, read) = match body {
-                Ok(body) => (body.id.clone(), Draft::new(body)),
+                Ok(body) => {
+                    let content = sensory.cap(body.content);
+                    (body.id.clone(), Draft::new(MemoryBody { content, ..body }))
+                }
                 Err(error) => (None, Err(error)),
             };
             let prepared = read.and_then(|draft| {
                 let infer = draft.infer && infer;
                 batch.prepare(&Draft { infer, ..draft }, now_us, by)
             });
+            let importance = prepared.as_ref().map_or(1.0, |prepared| prepared.memory.index.importance);
             match prepared {
+                // Left out as the caller asked: that is no failure of the others.
+                Ok(_) if sensory.admit(importance).is_err() => {
+                    let why = sensory.admit(importance).err();
+                    batch.items.extend(why.map(|why| Err((id, within(at, why)))));
+                }
                 Ok(prepared) => batch.items.push(Ok(Box::new(prepared))),
                 Err(error) if partial => batch.items.push(Err((id, within(at, error)))),
                 Err(error) => return Err(within(at, error)),
@@ -95,11 +109,16 @@ impl Batch {
 
     fn prepare(&mut self, draft: &Draft, now_us: i64, by: &FactRules) -> Result<Prepared> {
         let vector = draft.given.as_ref().map(|given| self.place(given)).transpose()?;
-        let mut memory = derive(draft, now_us, by);
-        let text = vector.is_none().then(|| embedded_text(draft));
+        let (mut memory, chunks) = derive_whole(draft, self.chunk_tokens, now_us, by);
+        let texts = match vector {
+            Some(_) => Vec::new(),
+            None if chunks.memories.is_empty() => vec![embedded_text(draft)],
+            None => chunks.texts,
+        };
         memory.index.vector = vector;
-        let changes = memory.statements.is_empty() && tells_of_change(draft);
-        Ok(Prepared { memory, text, changes, cost: cost(draft) })
+        let changes = memory.statements.is_empty() && chunks.memories.is_empty() && tells_of_change(draft);
+        memory.chunks = chunks.memories;
+        Ok(Prepared { memory, texts, changes, cost: cost(draft) + chunks.cost })
     }
 
     /// Quantises a vector of the caller's. All of one request are of one model.
@@ -143,21 +162,31 @@ impl Batch {
         let mut texts = Vec::new();
         let mut wanting = Vec::new();
         for (at, item) in self.items.iter_mut().enumerate() {
-            if let Ok(prepared) = item
-                && let Some(text) = prepared.text.take()
-            {
-                texts.push(text);
-                wanting.push(at);
+            if let Ok(prepared) = item {
+                for (number, text) in std::mem::take(&mut prepared.texts).into_iter().enumerate() {
+                    texts.push(text);
+                    wanting.push((at, number));
+                }
             }
         }
         let vectors = embedding.embed(texts, deadline).await?;
-        for (at, vector) in wanting.into_iter().zip(vectors) {
-            let failed = |reason: &str| within(at, not_embedded("the text", reason));
+        for ((at, number), vector) in wanting.into_iter().zip(vectors) {
+            let is_chunk = self.items[at].as_ref().is_ok_and(|prepared| !prepared.memory.chunks.is_empty());
+            let failed = |reason: &str| match is_chunk {
+                true => {
+                    within(at, not_embedded("a chunk of the text", reason).at(format!("chunks[{number}]")))
+                }
+                false => within(at, not_embedded("the text", reason)),
+            };
             let vector = vector.map_err(|error| failed(&error.to_string()))?;
             let vector = vector.map(|vector| Vector::quantise(&vector)).transpose();
             let vector = vector.map_err(|error| failed(&error.detail))?;
             if let Ok(prepared) = &mut self.items[at] {
-                prepared.memory.index.vector = vector;
+                let memory = &mut prepared.memory;
+                match memory.chunks.get_mut(number) {
+                    Some(chunk) => chunk.index.vector = vector,
+                    None => memory.index.vector = vector,
+                }
             }
         }
         self.model = Some(builtin);
@@ -201,7 +230,8 @@ impl Batch {
             .iter()
             .filter_map(|item| item.as_ref().ok().map(|prepared| prepared.memory.clone()))
             .collect();
-        let has_vector = items.iter().any(|item| item.index.vector.is_some());
+        let is_vector = |item: &NewMemory| item.index.vector.is_some();
+        let has_vector = items.iter().any(|item| is_vector(item) || item.chunks.iter().any(is_vector));
         (!items.is_empty()).then(|| Add {
             origin: Origin::Caller,
             model: self.model.clone().filter(|_| has_vector),
@@ -249,7 +279,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn read(body: Value) -> Result<Batch> {
-        Batch::read(body.to_string().as_bytes(), 0, &FactRules::built_in())
+        Batch::read(body.to_string().as_bytes(), 512, 0, &FactRules::built_in())
     }
 
     #[test]

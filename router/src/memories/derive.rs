@@ -1,6 +1,7 @@
 //! What needs a library, a table or a clock, computed before the proposal: normal form and hash,
 //! terms, the question bit, the id, the quantised vector.
 
+use super::chunks::{self, Chunks};
 use super::draft::Draft;
 use super::infer::said;
 use crate::fact_rules::FactRules;
@@ -55,9 +56,28 @@ pub(super) fn derive(draft: &Draft, now_us: i64, by: &FactRules) -> NewMemory {
         conflicts: Vec::new(),
         source: draft.source.clone(),
         derived_from: draft.derived_from.clone(),
+        chunks: Vec::new(),
         index,
         event_given: draft.event_us.is_some(),
     }
+}
+
+/// As [`derive`], with the chunks of a content of more than `tokens_max` tokens, still without vectors.
+/// The whole then states nothing and is not searched.
+pub(super) fn derive_whole(
+    draft: &Draft,
+    tokens_max: usize,
+    now_us: i64,
+    by: &FactRules,
+) -> (NewMemory, Chunks) {
+    let memory = derive(draft, now_us, by);
+    if !chunks::is_long(draft, memory.tokens, tokens_max) {
+        return (memory, Chunks::default());
+    }
+    let mut memory = derive(&Draft { infer: false, ..draft.clone() }, now_us, by);
+    let chunks = Chunks::of(draft, &memory, tokens_max, now_us, by);
+    (memory.index.terms, memory.index.terms_len) = (Vec::new(), 0);
+    (memory, chunks)
 }
 
 /// The hash by which an exact repetition is found.

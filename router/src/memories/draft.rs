@@ -4,6 +4,7 @@ use super::embedding;
 use super::parse::{FactBody, MemoryBody, PatchBody, SourceBody};
 use crate::http::json::{self, Change};
 use crate::http::time::Time;
+use crate::sensory::is_raw_json;
 use holdfast_core::facts::normal;
 use holdfast_core::facts::registry::Arity;
 use holdfast_core::limits::{self, check_id};
@@ -63,6 +64,11 @@ pub(super) struct Draft {
 impl Draft {
     /// A new memory. A field at fault is named from `prefix`, such as `memories[3]`.
     pub(super) fn new(body: MemoryBody) -> Result<Self> {
+        if !body.raw_json.unwrap_or(false) && is_raw_json(&body.content) {
+            let detail = "content is raw JSON, which is noise in a memory; send what matters of it as a sentence, \
+                          or set raw_json to true if it is meant";
+            return Err(Error::invalid("content", detail));
+        }
         let unit = body.embedding.map(|embedding| embedding.unit("embedding")).transpose()?;
         let model = embedding::model_name(unit.is_some(), body.embedding_model)?;
         let mut draft = Self {

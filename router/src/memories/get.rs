@@ -22,10 +22,10 @@ use std::sync::Arc;
 /// What every read of single memories takes in its query string.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReadParams {
-    pub(super) token: Option<String>,
-    pub(super) consistency: Option<Consistency>,
-    pub(super) max_staleness_ms: Option<u64>,
+pub(crate) struct ReadParams {
+    pub(crate) token: Option<String>,
+    pub(crate) consistency: Option<Consistency>,
+    pub(crate) max_staleness_ms: Option<u64>,
 }
 
 pub(crate) async fn get(
@@ -82,7 +82,7 @@ pub(super) fn not_found() -> Problem {
 }
 
 /// Version and position of an answer whose body has no place for them.
-pub(super) fn set_headers(
+pub(crate) fn set_headers(
     response: &mut Response,
     version: Option<u64>,
     access: &Access,

@@ -41,6 +41,14 @@ pub(super) fn tells_of_change(draft: &Draft) -> bool {
     draft.infer && speaks_for_the_user(draft) && tells_change(&draft.content)
 }
 
+/// How important a text is by the rules of facts, if they tell.
+pub(crate) fn importance(role: &str, content: &str, event_us: i64, by: &FactRules) -> Option<f32> {
+    if OTHER_ROLES.contains(&role.to_lowercase().as_str()) {
+        return None;
+    }
+    extract(content, Saying { who: Some(role), event_us }, &by.rules, &by.registry).importance
+}
+
 fn speaks_for_the_user(draft: &Draft) -> bool {
     let other = |name: &Option<String>| {
         name.as_ref().is_some_and(|name| OTHER_ROLES.contains(&name.to_lowercase().as_str()))

@@ -2,6 +2,7 @@
 
 pub(crate) mod add;
 mod batch;
+mod chunks;
 pub(crate) mod delete;
 pub(crate) mod derive;
 mod draft;
@@ -9,7 +10,7 @@ pub(crate) mod embedding;
 pub(crate) mod get;
 mod hints;
 pub(crate) mod history;
-mod infer;
+pub(crate) mod infer;
 pub(crate) mod list;
 mod parse;
 pub(crate) mod patch;
@@ -85,7 +86,7 @@ impl From<ItemOutcome> for ItemResult {
 }
 
 /// The one item of a write that has one.
-fn single(written: &mut Written) -> Answer<ItemOutcome> {
+pub(crate) fn single(written: &mut Written) -> Answer<ItemOutcome> {
     match (written.items.pop(), written.items.is_empty()) {
         (Some(item), true) => Ok(item),
         _ => Err(Problem::new(ErrorCode::Internal, "a write of one memory was answered for another number")),

@@ -3,6 +3,7 @@
 use super::embedding::EmbeddingBody;
 use crate::http::json::{Bounded, Change};
 use crate::http::time::Time;
+use crate::sensory::Sensory;
 use holdfast_core::limits::{ENTITIES_MAX, PARTIAL_ITEMS_MAX, SOURCE_MESSAGES_MAX};
 use holdfast_core::memory::Kind;
 use serde::{Deserialize, Deserializer, de};
@@ -19,6 +20,8 @@ pub(super) struct AddBody<'a> {
     pub(super) infer: Option<String>,
     #[serde(default)]
     pub(super) partial: Option<bool>,
+    #[serde(default)]
+    pub(super) sensory: Sensory,
 }
 
 /// One new memory.
@@ -43,6 +46,8 @@ pub(super) struct MemoryBody {
     pub(super) entities: Option<Bounded<String, ENTITIES_MAX>>,
     pub(super) fact: Option<FactBody>,
     pub(super) source: Option<SourceBody>,
+    /// Whether content that is nothing but JSON is meant.
+    pub(super) raw_json: Option<bool>,
 }
 
 /// `PATCH …/memories/{id}`: absent keeps, `null` clears where that has a meaning.

@@ -6,7 +6,7 @@
 //! unless the patch brings another.
 
 use super::batch::tag;
-use super::derive::{derive, embedded_text, hash_of};
+use super::derive::{derive_whole, embedded_text, hash_of};
 use super::draft::Draft;
 use super::embedding::CLIENT_MODEL;
 use super::get::{fetch, set_headers};
@@ -27,7 +27,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::ErrorCode;
 use holdfast_core::access::{Access, Rights};
-use holdfast_core::command::{Command, SpaceCommand, Update, Write};
+use holdfast_core::command::{Command, NewMemory, SpaceCommand, Update, Write};
 use holdfast_core::memory::ModelTag;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::token::Token;
@@ -123,11 +123,17 @@ impl Call<'_> {
         let before = (hash_of(&draft.content, draft.speaker.as_deref()), draft.caption.clone());
         draft.apply(patch)?;
         let after = (hash_of(&draft.content, draft.speaker.as_deref()), draft.caption.clone());
-        let (vector, model, vectors_given) =
-            self.vectors(&draft, before == after, stored_model.as_deref(), deadline).await?;
         let by = self.shared.fact_rules.of(&self.shared.nodes, &self.access.tenant, deadline).await?;
-        let mut memory = derive(&draft, now_us(), &by);
-        memory.index.vector = vector;
+        let (mut memory, chunks) = derive_whole(&draft, self.shared.config.chunk_tokens, now_us(), &by);
+        let (model, vectors_given) = if chunks.memories.is_empty() {
+            let (vector, model, given) =
+                self.vectors(&draft, before == after, stored_model.as_deref(), deadline).await?;
+            memory.index.vector = vector;
+            (model, given)
+        } else {
+            memory.chunks = chunks.memories;
+            (self.embed_chunks(&mut memory, chunks.texts, deadline).await?, false)
+        };
         // What the caller stated stays whatever the words; what was found in them goes with them.
         let keep_statements = keeps_fact && (stated || before == after);
         let update = Update { if_version, model, vectors_given, keep_statements, memory };
@@ -136,6 +142,26 @@ impl Call<'_> {
             idempotency: Some(self.identity.whole()),
             write: Write::Update(Box::new(update)),
         })))
+    }
+
+    /// Gives the chunks of a new version their vectors; in a space of another model they are found by
+    /// their words.
+    async fn embed_chunks(
+        &self,
+        memory: &mut NewMemory,
+        texts: Vec<String>,
+        deadline: Deadline,
+    ) -> Answer<Option<ModelTag>> {
+        let Some(embedding) = &self.shared.embedding else { return Ok(None) };
+        let embedded = embedding.embed(texts, deadline).await?;
+        for (number, (chunk, vector)) in memory.chunks.iter_mut().zip(embedded).enumerate() {
+            let vector = vector.map_err(|error| {
+                not_embedded("a chunk of the text", &error.to_string()).at(format!("chunks[{number}]"))
+            })?;
+            chunk.index.vector = vector.map(|vector| Vector::quantise(&vector)).transpose()?;
+        }
+        let some = memory.chunks.iter().any(|chunk| chunk.index.vector.is_some());
+        Ok(some.then(|| tag(embedding.embedder().model_id(), embedding.embedder().dims())))
     }
 
     async fn vectors(

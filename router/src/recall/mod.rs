@@ -42,6 +42,9 @@ struct Recalled {
 #[derive(Serialize)]
 struct Hit {
     memory: MemoryView,
+    /// The memory that it is a part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chunk_of: Option<String>,
     #[serde(serialize_with = "to_nine_places")]
     score: f64,
     parts: Parts,
@@ -215,6 +218,7 @@ fn hit(scored: v1::Scored) -> Answer<Hit> {
     let parts = scored.parts.ok_or_else(missing)?;
     let space = memory.space.as_ref().map(|space| space.name.clone()).unwrap_or_default();
     Ok(Hit {
+        chunk_of: memory.chunk.and_then(|_| memory.derived_from.first().cloned()),
         memory: MemoryView::new(memory)?,
         score: scored.score,
         parts: Parts {

@@ -15,6 +15,7 @@ use crate::{ErrorCode, text};
 use std::collections::BTreeMap;
 
 mod blocks;
+mod chunks;
 mod facts;
 mod facts_random;
 mod graph;
@@ -22,6 +23,7 @@ mod lifecycle;
 mod procedures;
 mod random;
 mod relink;
+mod sessions;
 mod tasks;
 
 /// A replica in memory: applies commands one by one, as a batch of one each.
@@ -112,6 +114,7 @@ fn memory(id: &str, content: &str) -> NewMemory {
         conflicts: vec![],
         source: None,
         derived_from: vec![],
+        chunks: vec![],
         index: IndexRow { id: id.into(), importance: 0.5, ..IndexRow::default() },
         event_given: false,
     }

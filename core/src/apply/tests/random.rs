@@ -15,6 +15,14 @@ fn write() -> impl Strategy<Value = Write> {
         2 => (id.clone(), content, 0u64..4).prop_map(|(id, text, v)| update(id, text, v)),
         2 => id.clone().prop_map(delete),
         3 => beside(),
+        1 => Just(add(vec![chunks::long(50, "one. two.", &["one.", "two."])])),
+        1 => Just(delete(&crate::apply::add::uuid_text([50; 16]))),
+        1 => Just(delete(&crate::apply::add::uuid_text([150; 16]))),
+        2 => (id.clone(), 1usize..4).prop_map(|(id, n)| {
+            sessions::turns(id, vec![sessions::turn("user", "说"); n])
+        }),
+        1 => id.clone().prop_map(|id| Write::EndSession { session: id.into(), if_version: None }),
+        1 => id.clone().prop_map(|id| Write::DeleteSession { session: id.into(), if_version: None }),
         2 => (id, verdict).prop_map(|(id, verdict)| Write::Feedback {
             items: vec![FeedbackItem { id: id.into(), verdict }]
         }),

@@ -72,6 +72,11 @@ impl Image {
 
     /// Sets the columns of a memory. Doing it twice is doing it once.
     pub fn put(&mut self, seq: u64, row: &IndexRow) {
+        if row.chunked {
+            // Its chunks stand here in its place.
+            self.remove(seq);
+            return;
+        }
         match self.row_of_seq.get(&seq).copied() {
             Some(at) if self.moves_nothing(at, row) => self.update(at, row),
             Some(at) => {

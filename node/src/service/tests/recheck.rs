@@ -25,6 +25,7 @@ fn memory(id: &str, content: &str, conflicts: Vec<Hint>) -> Write {
         conflicts,
         source: None,
         derived_from: vec![],
+        chunks: vec![],
         index,
         event_given: false,
     };

@@ -384,6 +384,43 @@ impl Node for Service {
         Ok(Response::new(v1::GraphResponse { seen, ..response }))
     }
 
+    async fn get_session(&self, request: Request<v1::GetSessionRequest>) -> Answer<v1::GetSessionResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let space = self.space(request.access, request.space)?;
+        let (found, seen) =
+            self.read(&space, request.read, |state| Ok(reads::session(state, &space, &request.session)))?;
+        let (session, window) = found.unzip();
+        Ok(Response::new(v1::GetSessionResponse { session, window, seen }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<v1::ListSessionsRequest>,
+    ) -> Answer<v1::ListSessionsResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let space = self.space(request.access.clone(), request.space.clone())?;
+        let ((sessions, next), seen) =
+            self.read(&space, request.read, |state| Ok(reads::sessions(state, &space, &request)))?;
+        Ok(Response::new(v1::ListSessionsResponse { sessions, next, seen }))
+    }
+
+    async fn list_turns(&self, request: Request<v1::ListTurnsRequest>) -> Answer<v1::ListTurnsResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let space = self.space(request.access.clone(), request.space.clone())?;
+        let (found, seen) = self.read(&space, request.read, |state| {
+            let session = reads::session(state, &space, &request.session).map(|(session, _)| session);
+            Ok((session, reads::turns(state, &space, &request.session)))
+        })?;
+        let first = |turn: &v1::Turn| turn.number > request.after;
+        let mut turns: Vec<_> = found.1.into_iter().filter(first).collect();
+        let next = turns.get(request.limit as usize).map(|turn| turn.number - 1);
+        turns.truncate(request.limit as usize);
+        Ok(Response::new(v1::ListTurnsResponse { session: found.0, turns, next, seen }))
+    }
+
     async fn read_meta(&self, request: Request<v1::ReadMetaRequest>) -> Answer<v1::ReadMetaResponse> {
         self.lead().await?;
         if self.node.fault() == Fault::MetaLost {

@@ -7,11 +7,14 @@ use holdfast_core::keys::{self, Family};
 use holdfast_core::memory::{
     Cardinality, FactRow, HARD_CONSTRAINT, HistoryRow, IndexRow, MemoryRow, SpaceRow, Status,
 };
+use holdfast_core::session::{SessionRow, Summary, TurnRow};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{BTreeState, Reader};
 use holdfast_core::text::analyze_query;
 use holdfast_core::{Error, Result};
-use holdfast_proto::{View, fact_of_statement, memory_from_rows, v1};
+use holdfast_proto::{
+    View, fact_of_statement, memory_from_rows, session_from_row, turn_from_row, v1, window_from_parts,
+};
 use std::collections::BTreeMap;
 
 fn row<T: Stored>(state: &BTreeState, key: &[u8]) -> Option<T> {
@@ -121,6 +124,59 @@ pub fn history(state: &BTreeState, space: &SpaceKey, id: &str) -> Result<Vec<v1:
     Ok(versions)
 }
 
+/// All turns of a session.
+pub fn turns(state: &BTreeState, space: &SpaceKey, session: &str) -> Vec<v1::Turn> {
+    let rows = state.scan(&keys::turn::prefix(space, session), None, 100_000).unwrap();
+    rows.into_iter()
+        .map(|(key, value)| {
+            turn_from_row(keys::turn::number(&key).unwrap(), &TurnRow::decode(&value).unwrap())
+        })
+        .collect()
+}
+
+pub fn session(
+    state: &BTreeState,
+    space: &SpaceKey,
+    session: &str,
+) -> Option<(v1::Session, v1::SessionWindow)> {
+    let row: SessionRow = row(state, &keys::session::key(space, session)).filter(SessionRow::is_there)?;
+    let start = row.window_start();
+    let stored = state.scan(&keys::turn::prefix(space, session), None, 100_000).unwrap();
+    let left: Vec<(u64, TurnRow)> = stored
+        .iter()
+        .map(|(key, value)| (keys::turn::number(key).unwrap(), TurnRow::decode(value).unwrap()))
+        .filter(|(number, _)| *number < start)
+        .collect();
+    let summary = Summary::default().fold(left.iter().map(|(number, row)| (*number, row)));
+    let all = turns(state, space, session);
+    let window = all.iter().filter(|turn| turn.number >= start).cloned().collect();
+    let pinned = all.iter().filter(|turn| turn.number < start && turn.pinned).cloned().collect();
+    let through = summary.through;
+    Some((session_from_row(session, &row), window_from_parts(window, pinned, summary, through)))
+}
+
+pub fn sessions(
+    state: &BTreeState,
+    space: &SpaceKey,
+    request: &v1::ListSessionsRequest,
+) -> (Vec<v1::Session>, Option<String>) {
+    let prefix = keys::family_prefix(space, Family::Session);
+    let after = keys::session::key(space, &request.after);
+    let mut sessions: Vec<_> = state
+        .scan(&prefix, Some(&after), 10_000)
+        .unwrap()
+        .into_iter()
+        .map(|(key, value)| {
+            let row = SessionRow::decode(&value).unwrap();
+            session_from_row(keys::session::id(space, &key).unwrap(), &row)
+        })
+        .collect();
+    let more = sessions.len() > request.limit as usize;
+    sessions.truncate(request.limit as usize);
+    let next = sessions.last().filter(|_| more).map(|session| session.id.clone());
+    (sessions, next)
+}
+
 /// Ranks by shared terms and cosine: enough to see that the right things arrive.
 pub fn recall(
     state: &BTreeState,
@@ -144,6 +200,9 @@ pub fn recall(
     let all = rows(state, space);
     let scored = all.len() as u64;
     for (_, index) in all {
+        if index.chunked {
+            continue;
+        }
         let current = index.status == Status::Active
             && index.valid_to_us.is_none_or(|to_us| to_us > request.now_us)
             && !(index.older && request.conflicts() == v1::Conflicts::Latest);

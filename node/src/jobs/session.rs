@@ -1,0 +1,190 @@
+//! What jobs make of the turns of a session: its summary, memories of important turns, episodes.
+
+use super::memories::{Made, Text};
+use super::{Ended, Failure, JobEmbedder};
+use crate::metrics::JobMetrics;
+use crate::raft::ProposeError;
+use crate::service::Replica;
+use holdfast_core::ErrorCode;
+use holdfast_core::codec::Stored;
+use holdfast_core::command::{Command, Digest, DigestResult, SpaceCommand, Write};
+use holdfast_core::keys::work::Work;
+use holdfast_core::keys::{session, summary, turn};
+use holdfast_core::limits::{DIGEST_ITEMS_MAX, SESSION_TURNS_CONDENSED};
+use holdfast_core::memory::Kind;
+use holdfast_core::outcome::Outcome;
+use holdfast_core::session::{SessionRow, Summary, TurnRow, turn_reference};
+use holdfast_core::state::Reader;
+use std::time::{Duration, Instant};
+
+/// Time for one proposal.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Turns that one step reads.
+const TURNS_MAX: usize = 256;
+/// Turns of one episode.
+const TURNS_OF_EPISODE: usize = 10;
+/// Longest episode, in bytes of its lines.
+const EPISODE_BYTES_MAX: usize = 1_200;
+
+/// One step of the work on one session.
+pub(super) async fn work(
+    replica: &Replica,
+    work: &Work,
+    now_us: i64,
+    embedder: &JobEmbedder,
+    metrics: &JobMetrics,
+) -> Result<Ended, Failure> {
+    let Some(row) = read::<SessionRow>(replica, &session::key(&work.space, &work.id))? else {
+        return Ok(Ended::Done);
+    };
+    let begin = Instant::now();
+    let looked = if row.unsummarised() > 0 {
+        Some(("summarise", summarise(replica, work, &row)?))
+    } else if row.wants_promotion() {
+        Some(("promote", promote(replica, work, &row, embedder).await?))
+    } else if row.wants_condensation(now_us) {
+        Some(("condense", condense(replica, work, &row, embedder).await?))
+    } else {
+        None
+    };
+    let Some((job, digest)) = looked else { return Ok(Ended::Done) };
+    // Turns went away under the reader: the session is being deleted.
+    let Some(digest) = digest else { return Ok(Ended::Again) };
+    match propose(replica, work, digest).await? {
+        true => metrics.done(job, begin.elapsed()),
+        false => metrics.stale(job),
+    }
+    Ok(Ended::Again)
+}
+
+/// Whether apply took it; false where it was made of an earlier state.
+async fn propose(replica: &Replica, work: &Work, digest: Digest) -> Result<bool, Failure> {
+    let write = Write::Digest(Box::new(digest));
+    let command =
+        Command::Space(Box::new(SpaceCommand { space: work.space.clone(), idempotency: None, write }));
+    command.check()?;
+    let proposed = match replica.propose(command.encode()?.into(), Instant::now() + TIMEOUT).await {
+        Ok(proposed) => proposed,
+        // Another leader goes on; if it was done after all, the next look finds it so.
+        Err(ProposeError::NotLeader { .. } | ProposeError::UnknownOutcome) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    match Outcome::decode(&proposed.outcome)? {
+        Outcome::Failed(error) if error.code == ErrorCode::Conflict => Ok(false),
+        Outcome::Failed(error) => Err(error.into()),
+        _ => Ok(true),
+    }
+}
+
+fn summarise(replica: &Replica, work: &Work, row: &SessionRow) -> Result<Option<Digest>, Failure> {
+    let stored: Summary = read(replica, &summary::key(&work.space, &work.id))?.unwrap_or_default();
+    if stored.through != row.summarised {
+        return Ok(None);
+    }
+    let count = usize::try_from(row.unsummarised()).unwrap_or(TURNS_MAX).min(TURNS_MAX);
+    let turns = turns(replica, work, stored.through, count)?;
+    let folded = stored.fold(turns.iter().map(|(number, turn)| (*number, turn)));
+    let result = DigestResult::Summary(folded.lines);
+    Ok((folded.through > stored.through).then(|| digest(work, row, (stored.through, folded.through), result)))
+}
+
+async fn promote(
+    replica: &Replica,
+    work: &Work,
+    row: &SessionRow,
+    embedder: &JobEmbedder,
+) -> Result<Option<Digest>, Failure> {
+    let turns = turns(replica, work, row.promoted, TURNS_MAX)?;
+    let (mut texts, mut through) = (Vec::new(), row.promoted);
+    for (number, turn) in turns {
+        if texts.len() == DIGEST_ITEMS_MAX {
+            break;
+        }
+        through = number;
+        // What a tool answered is no statement of anybody's.
+        if turn.promote && !turn.content.trim().is_empty() {
+            texts.push(Text {
+                reference: turn_reference(&work.id, number, number),
+                session: work.id.clone(),
+                kind: Kind::Episodic,
+                role: Some(turn.role),
+                importance: turn.importance,
+                event_us: turn.event_us,
+                entities: turn.entities,
+                states: true,
+                tokens: if turn.tool.is_none() { turn.tokens } else { 0 },
+                content: turn.content,
+            });
+        }
+    }
+    if through == row.promoted {
+        return Ok(None);
+    }
+    let add = Made::of(texts, embedder).await?;
+    Ok(Some(digest(work, row, (row.promoted, through), DigestResult::Promoted(add))))
+}
+
+async fn condense(
+    replica: &Replica,
+    work: &Work,
+    row: &SessionRow,
+    embedder: &JobEmbedder,
+) -> Result<Option<Digest>, Failure> {
+    let count = usize::try_from(SESSION_TURNS_CONDENSED).unwrap_or(TURNS_MAX);
+    let turns = turns(replica, work, row.condensed, count)?;
+    let Some((through, _)) = turns.last() else { return Ok(None) };
+    let through = *through;
+    let texts = turns.chunks(TURNS_OF_EPISODE).filter_map(|part| episode(work, part)).collect();
+    let add = Made::of(texts, embedder).await?;
+    Ok(Some(digest(work, row, (row.condensed, through), DigestResult::Condensed(add))))
+}
+
+/// What a few turns come to, word for word; `None` if they say nothing.
+fn episode(work: &Work, turns: &[(u64, TurnRow)]) -> Option<Text> {
+    let (first, last) = (turns.first()?, turns.last()?);
+    // Pinned turns stand beside a summary, and inside of an episode.
+    let plain: Vec<(u64, TurnRow)> =
+        turns.iter().map(|(number, turn)| (*number, TurnRow { pinned: false, ..turn.clone() })).collect();
+    let folded = plain.iter().map(|(number, turn)| (*number, turn));
+    let content = Summary::default().fold_within(folded, EPISODE_BYTES_MAX).text().trim().to_owned();
+    let mut entities: Vec<String> = turns.iter().flat_map(|(_, turn)| turn.entities.clone()).collect();
+    entities.sort();
+    entities.dedup();
+    entities.truncate(holdfast_core::limits::ENTITIES_MAX);
+    (!content.is_empty()).then(|| Text {
+        reference: turn_reference(&work.id, first.0, last.0),
+        session: work.id.clone(),
+        kind: Kind::Episodic,
+        role: None,
+        importance: turns.iter().map(|(_, turn)| turn.importance).fold(0.0, f32::max),
+        event_us: first.1.event_us,
+        entities,
+        // Its turns state what there is to state.
+        states: false,
+        tokens: 0,
+        content,
+    })
+}
+
+fn digest(work: &Work, row: &SessionRow, (base, through): (u64, u64), result: DigestResult) -> Digest {
+    Digest { session: work.id.clone(), created_us: row.created_us, base, through, result }
+}
+
+/// Turns behind a number, as far as they follow each other.
+fn turns(replica: &Replica, work: &Work, after: u64, count: usize) -> Result<Vec<(u64, TurnRow)>, Failure> {
+    let prefix = turn::prefix(&work.space, &work.id);
+    let start = turn::key(&work.space, &work.id, after);
+    let rows = replica.state.reader().scan(&prefix, Some(&start), count)?;
+    let mut turns = Vec::with_capacity(rows.len());
+    for (key, value) in rows {
+        let number = turn::number(&key).ok_or("a key of a turn cannot be read")?;
+        turns.push((number, TurnRow::decode(&value)?));
+    }
+    turns.truncate(turns.iter().zip(after + 1..).take_while(|((number, _), next)| number == next).count());
+    Ok(turns)
+}
+
+fn read<T: Stored>(replica: &Replica, key: &[u8]) -> Result<Option<T>, Failure> {
+    let value = replica.state.reader().get(key)?;
+    Ok(value.map(|value| T::decode(&value)).transpose()?)
+}

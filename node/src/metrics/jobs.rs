@@ -1,0 +1,52 @@
+//! What jobs do in the groups that this node leads.
+
+use super::{CALL_SECONDS, Maker};
+use prometheus::{Histogram, IntCounterVec};
+use std::time::Duration;
+
+const JOBS: [&str; 3] = ["summarise", "promote", "condense"];
+const RESULTS: [&str; 2] = ["done", "stale"];
+/// What may fail as a whole.
+const FAILURES: [&str; 2] = ["session", "look"];
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct JobMetrics {
+    ended: IntCounterVec,
+    seconds: Histogram,
+}
+
+impl JobMetrics {
+    pub(super) fn new(maker: &Maker<'_>) -> prometheus::Result<Self> {
+        let ended = maker.counters(
+            "holdfast_jobs_total",
+            "Steps of jobs in the groups that this node leads, by what they do and how they ended.",
+            &["job", "result"],
+        )?;
+        for (job, result) in JOBS.iter().flat_map(|job| RESULTS.iter().map(move |result| (job, result))) {
+            ended.with_label_values(&[job, result]);
+        }
+        for job in FAILURES {
+            ended.with_label_values(&[job, "failed"]);
+        }
+        let seconds = maker.histogram(
+            "holdfast_job_seconds",
+            "Time of one step of a job, from reading what it is based on until it is applied.",
+            &CALL_SECONDS,
+        )?;
+        Ok(Self { ended, seconds })
+    }
+
+    pub(crate) fn done(&self, job: &str, took: Duration) {
+        self.ended.with_label_values(&[job, "done"]).inc();
+        self.seconds.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn stale(&self, job: &str) {
+        self.ended.with_label_values(&[job, "stale"]).inc();
+    }
+
+    pub(crate) fn failed(&self, job: &str) {
+        self.ended.with_label_values(&[job, "failed"]).inc();
+    }
+}

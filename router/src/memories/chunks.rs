@@ -1,0 +1,223 @@
+//! Long contents become chunks: parts of up to so many tokens, cut at the ends of paragraphs and
+//! sentences, which are searched in place of the whole.
+
+use super::derive::{cost, derive, embedded_text, hash_of};
+use super::draft::Draft;
+use super::infer::said;
+use crate::fact_rules::FactRules;
+use crate::tokenizer::Tokenizer;
+use holdfast_core::command::NewMemory;
+use holdfast_core::facts::extract::TEXT_BYTES_MAX;
+use holdfast_core::limits::{CHUNKS_MAX, STATEMENTS_MAX};
+use holdfast_core::text::sentences;
+use std::ops::Range;
+
+/// Sentences in which facts are looked for at once.
+const SENTENCES_SEARCHED: usize = 6;
+
+/// The chunks of one memory, ready but for their vectors.
+#[derive(Default)]
+pub(super) struct Chunks {
+    pub(super) memories: Vec<NewMemory>,
+    /// The text of each that is embedded.
+    pub(super) texts: Vec<String>,
+    /// An upper bound of the bytes that they take in a command.
+    pub(super) cost: usize,
+}
+
+/// Whether a content is cut. One whose vector the caller brings, or that is given as one fact, stays
+/// whole: no part of it could have that vector, or fall with that fact.
+pub(super) fn is_long(draft: &Draft, tokens: u32, tokens_max: usize) -> bool {
+    draft.given.is_none() && draft.fact.is_none() && tokens as usize > tokens_max
+}
+
+impl Chunks {
+    /// Those of a long content, whose memory this is. Facts are looked for in the chunks, and so
+    /// once.
+    pub(super) fn of(
+        draft: &Draft,
+        memory: &NewMemory,
+        tokens_max: usize,
+        now_us: i64,
+        by: &FactRules,
+    ) -> Self {
+        let (id, tokens) = (&memory.index.id, memory.tokens);
+        let mut chunks = Self::default();
+        let whole = format!("chunk of {id}");
+        for range in split(&draft.content, tokens as usize, tokens_max) {
+            let part = Draft {
+                id: None,
+                content: draft.content[range].to_owned(),
+                derived_from: vec![id.clone()],
+                // Searched with the first part alone, or each would be found by it.
+                caption: draft.caption.clone().filter(|_| chunks.memories.is_empty()),
+                ..draft.clone()
+            };
+            let mut memory = derive(&Draft { infer: false, ..part.clone() }, now_us, by);
+            state(&mut memory, &part, by);
+            // The text of a chunk is no statement of its own.
+            memory.text_hash = hash_of(&part.content, Some(&whole));
+            chunks.cost += cost(&part);
+            chunks.texts.push(embedded_text(&part));
+            chunks.memories.push(memory);
+        }
+        chunks
+    }
+}
+
+/// Puts in what a chunk states. A text of many sentences is not searched as one, so it is searched in
+/// groups of a few; together they are never all that the chunk says.
+fn state(memory: &mut NewMemory, part: &Draft, by: &FactRules) {
+    for group in sentences(&part.content).chunks(SENTENCES_SEARCHED) {
+        let found = said(&Draft { content: group.join("\n"), ..part.clone() }, memory.index.event_us, by);
+        let room = STATEMENTS_MAX - memory.statements.len();
+        memory.statements.extend(found.statements.into_iter().take(room));
+        if let Some(importance) = found.importance.filter(|_| !part.importance_given) {
+            memory.index.importance = memory.index.importance.max(importance);
+        }
+    }
+}
+
+/// The parts of a text, without the space between them. Each has at most `tokens_max` tokens, and is no
+/// longer than a text in which facts are looked for, unless that would make too many; a sentence longer
+/// than that is cut at a character.
+fn split(text: &str, tokens: usize, tokens_max: usize) -> Vec<Range<usize>> {
+    let count = |text: &str| Tokenizer::default().count_stored(text) as usize;
+    let (mut tokens_max, mut bytes_max) = (tokens_max.max(1), TEXT_BYTES_MAX);
+    loop {
+        let parts = pack(text, tokens_max, bytes_max, &count);
+        if parts.len() <= CHUNKS_MAX {
+            return parts;
+        }
+        // Within a few rounds one part holds everything.
+        tokens_max = (tokens_max * 2).max(tokens / CHUNKS_MAX);
+        bytes_max *= 2;
+    }
+}
+
+fn pack(
+    text: &str,
+    tokens_max: usize,
+    bytes_max: usize,
+    count: &impl Fn(&str) -> usize,
+) -> Vec<Range<usize>> {
+    let start_of = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut open: Option<(Range<usize>, usize)> = None;
+    for sentence in sentences(text) {
+        for piece in pieces(sentence, tokens_max, bytes_max, count) {
+            let start = start_of(piece);
+            let end = start + piece.len();
+            let tokens = count(piece);
+            let new_paragraph = |from: usize| text[from..start].matches('\n').count() > 1;
+            open = match open.take() {
+                // One more for the space between two.
+                Some((range, held))
+                    if held + tokens < tokens_max
+                        && end - range.start <= bytes_max
+                        // A paragraph that fills half of a part ends it.
+                        && !(new_paragraph(range.end) && 2 * held > tokens_max) =>
+                {
+                    Some((range.start..end, held + tokens + 1))
+                }
+                Some((range, _)) => {
+                    parts.push(range);
+                    Some((start..end, tokens))
+                }
+                None => Some((start..end, tokens)),
+            };
+        }
+    }
+    parts.extend(open.map(|(range, _)| range));
+    parts
+}
+
+/// A sentence in pieces that fit.
+fn pieces<'a>(
+    sentence: &'a str,
+    tokens_max: usize,
+    bytes_max: usize,
+    count: &impl Fn(&str) -> usize,
+) -> Vec<&'a str> {
+    let mut pieces = Vec::new();
+    let mut rest = sentence;
+    while rest.len() > bytes_max || count(rest) > tokens_max {
+        let mut end = rest.len().min(bytes_max);
+        // A token has at least one byte: halving ends at the latest at `tokens_max` bytes.
+        loop {
+            while !rest.is_char_boundary(end) {
+                end -= 1;
+            }
+            if end <= 4 || count(&rest[..end]) <= tokens_max {
+                break;
+            }
+            end = (end / 2).max(tokens_max.min(end - 1));
+        }
+        // At a space or comma of the second half, where there is one.
+        let cut = rest[..end]
+            .char_indices()
+            .rfind(|(at, c)| *at > end / 2 && (c.is_whitespace() || matches!(c, '，' | '、' | ',')))
+            .map_or(end, |(at, c)| at + c.len_utf8());
+        let cut = if cut == 0 { rest.chars().next().map_or(rest.len(), char::len_utf8) } else { cut };
+        pieces.push(rest[..cut].trim());
+        rest = rest[cut..].trim_start();
+    }
+    pieces.push(rest);
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parts(text: &str, tokens_max: usize) -> Vec<&str> {
+        let tokens = Tokenizer::default().count(text).unwrap();
+        split(text, tokens, tokens_max).into_iter().map(|range| &text[range]).collect()
+    }
+
+    #[test]
+    fn parts_end_with_sentences_and_lose_nothing() {
+        let english =
+            "The first sentence is here. The second one follows it! Does the third one ask? ".repeat(60);
+        let chinese = "这是第一句话。第二句话在这里！第三句话是问题吗？".repeat(60);
+        for (text, ends) in [(&english, ['.', '!', '?']), (&chinese, ['。', '！', '？'])] {
+            let parts = parts(text, 128);
+            assert!(parts.len() > 3);
+            for part in &parts {
+                assert!(part.ends_with(ends), "{part}");
+                let tokens = Tokenizer::default().count(part).unwrap();
+                assert!(tokens <= 128 && part.len() <= TEXT_BYTES_MAX, "{tokens}");
+            }
+            let plain = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            assert_eq!(plain(&parts.concat()), plain(text));
+        }
+    }
+
+    #[test]
+    fn a_paragraph_stays_together_where_it_can() {
+        let paragraph =
+            |n: usize| format!("Paragraph {n} begins. {}It ends.", "More is said here. ".repeat(12));
+        let text = (0..4).map(paragraph).collect::<Vec<_>>().join("\n\n");
+        let parts = parts(&text, 100);
+        assert!(parts.iter().all(|part| part.starts_with("Paragraph")), "{parts:#?}");
+    }
+
+    #[test]
+    fn text_without_any_end_is_cut_anyway() {
+        for text in [
+            "x".repeat(60_000),
+            "词".repeat(20_000),
+            "🙂".repeat(15_000),
+            "a, ".repeat(20_000),
+            "\n".repeat(99),
+        ] {
+            let parts = parts(&text, 512);
+            assert!(parts.len() <= CHUNKS_MAX);
+            let plain = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            assert_eq!(plain(&parts.concat()), plain(&text));
+        }
+        assert_eq!(parts("short.", 512), ["short."]);
+    }
+}
