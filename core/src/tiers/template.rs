@@ -87,7 +87,7 @@ impl<'a> Template<'a> {
         let missing: Vec<&str> = self.names().into_iter().filter(|name| value(name).is_none()).collect();
         if let Some(first) = missing.first() {
             let detail = format!(
-                "no value for {}; give one for each in variables, or set it in the task",
+                "no value for {}; give one for each in variables, or set it in the task or session",
                 missing.join(", ")
             );
             return Err(Error::invalid(format!("variables.{first}"), detail));

@@ -30,6 +30,13 @@ impl Problem {
         Error::invalid(field, detail).into()
     }
 
+    /// The same with the field named.
+    #[must_use]
+    pub(crate) fn at(mut self, field: &str) -> Self {
+        self.error.field = Some(field.to_owned());
+        self
+    }
+
     #[must_use]
     pub(crate) fn with_idempotency_key(mut self, key: &str) -> Self {
         self.idempotency_key = Some(key.to_owned());

@@ -10,7 +10,7 @@ use crate::http::{answer, json};
 use crate::nodes::{Level, ReadWish};
 use crate::shared::Shared;
 use crate::tiers::Reading;
-use crate::{tasks, tokens};
+use crate::{sessions, tasks, tokens};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use holdfast_core::access::Rights;
@@ -32,6 +32,8 @@ struct RenderBody {
     variables: Map<String, Value>,
     /// The task whose variables stand where `variables` has none.
     task: Option<String>,
+    /// The session whose slots stand where neither has one.
+    session: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -73,7 +75,7 @@ pub(super) async fn render(
     said: &[u8],
 ) -> Answer<Response> {
     let Reading { access, space, wish } = Reading::of(caller, uri, headers)?;
-    let RenderBody { version, variables, task } = json::body(said)?;
+    let RenderBody { version, variables, task, session } = json::body(said)?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let (mut found, seen) = fetch(shared, &access, &space, Some(name), &wish, deadline).await?;
     let procedure = found.pop().ok_or_else(not_found)?;
@@ -86,6 +88,15 @@ pub(super) async fn render(
         })?;
         for (name, value) in task.row.variables {
             // It was written as JSON.
+            let value: Value = serde_json::from_str(&value).unwrap_or(Value::Null);
+            values.entry(name).or_insert_with(|| text(value));
+        }
+    }
+    if let Some(id) = &session {
+        check_id("session", id)?;
+        let read = sessions::read::fetch(shared, &access, &space, id, &wish, deadline).await;
+        let (session, ..) = read.map_err(|problem| problem.at("session"))?;
+        for (name, value) in session.dialogue.unwrap_or_default().slots {
             let value: Value = serde_json::from_str(&value).unwrap_or(Value::Null);
             values.entry(name).or_insert_with(|| text(value));
         }

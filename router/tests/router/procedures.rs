@@ -94,8 +94,19 @@ async fn a_workflow_is_filled_in_from_a_task() {
     let (field, detail) = api.post(&path("trip:render"), json!({})).await.problem("invalid_argument");
     assert_eq!(field, "variables.city");
     assert!(detail.contains("city, seats"), "{detail}");
-    let (field, _) = api.post(&path("trip:render"), json!({"task": "none"})).await.problem("not_found");
-    assert_eq!(field, "task");
+    // What neither says, the session does.
+    let turn = json!({"turns": [{"role": "user", "content": "to Ulm, please"}]});
+    api.post("/v1/users/ann/sessions/s/turns", turn).await.ok(201);
+    let slots = json!({"slots": {"city": "Ulm", "seats": 3, "card": "visa"}});
+    api.patch("/v1/users/ann/sessions/s", &[], slots).await.ok(200);
+    let rendered = act(&api, "trip:render", json!({"session": "s", "task": "t"})).await;
+    assert_eq!(rendered["steps"][0]["text"], "search flights to 柏林 for 2");
+    let rendered = act(&api, "trip:render", json!({"session": "s", "variables": {"seats": 1}})).await;
+    assert_eq!(rendered["steps"][0]["text"], "search flights to Ulm for 1");
+    for field in ["task", "session"] {
+        let (named, _) = api.post(&path("trip:render"), json!({ field: "none" })).await.problem("not_found");
+        assert_eq!(named, field);
+    }
     api.post("/v1/users/bob/procedures/trip:render", json!({})).await.problem("not_found");
 }
 
