@@ -31,19 +31,34 @@ pub(crate) fn replace_file_in(steps: Steps, path: &Path, bytes: &[u8], mode: u32
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = temporary_beside(path);
     // What a crash left there may have other permissions.
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_temporary(path)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    crash_point(steps.synced);
-    fs::rename(&temporary, path)?;
+    let mut replace = || {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        crash_point(steps.synced);
+        fs::rename(&temporary, path)
+    };
+    if let Err(error) = replace() {
+        // On a disk without room for it there is none to waste. The error that matters is the first.
+        let _ = remove_temporary(path);
+        return Err(error);
+    }
     crash_point(steps.renamed);
     File::open(parent)?.sync_all()?;
     crash_point(steps.named);
     Ok(())
+}
+
+/// Removes what an interrupted [`replace_file`] of this file has left.
+///
+/// # Errors
+/// What the system said.
+pub(crate) fn remove_temporary(path: &Path) -> io::Result<()> {
+    match fs::remove_file(temporary_beside(path)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn temporary_beside(path: &Path) -> PathBuf {
@@ -70,5 +85,9 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(replace_file(&dir.path().join("no/such/folder"), b"x", 0o600).is_err());
+        // A folder cannot be replaced by a file: nothing is left of the attempt.
+        fs::create_dir_all(dir.path().join("folder/full")).unwrap();
+        assert!(replace_file(&dir.path().join("folder"), b"x", 0o600).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }

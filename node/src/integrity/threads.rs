@@ -144,6 +144,10 @@ impl Worker {
                 Err(BuildError::GivenUp(why)) if attempt + 1 < OUTRUN_MAX => {
                     tracing::debug!(group, %why, "a scrub begins anew");
                 }
+                // Without a disk nothing is known of the rows; the node ends.
+                Err(BuildError::State(error)) if state.disk_failure().is_some() => {
+                    return failed(Outcome::Failed(error.to_string()));
+                }
                 // A row that cannot be read is no row that was written.
                 Err(BuildError::State(error)) => return failed(Outcome::Differs(error.to_string())),
                 Err(error) => return failed(Outcome::Failed(error.to_string())),

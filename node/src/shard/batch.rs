@@ -3,7 +3,7 @@
 use super::applier::{ShardState, fatal};
 use super::points::Point;
 use super::position::Applied;
-use super::sled_reader::{SledReader, unreadable};
+use super::sled_reader::{Rows, SledReader};
 use super::view::Views;
 use crate::crash::{Step, crash_point};
 use crate::raft::{ApplierError, CommittedBody, CommittedEntry, LogPosition, Outcomes};
@@ -14,7 +14,7 @@ use holdfast_core::command::Command;
 use holdfast_core::event::Event;
 use holdfast_core::limits::BATCH_ROWS_MAX;
 use holdfast_core::outcome::Outcome;
-use holdfast_core::state::{Overlay, Reader, Row, StateError};
+use holdfast_core::state::Overlay;
 use holdfast_core::{Error, ErrorCode};
 
 /// A batch is written when it holds this many rows, so that a usual next command still fits into
@@ -31,32 +31,6 @@ struct Batch<'a> {
     views: Option<&'a mut Views>,
     /// Whose readers are to see it; none for a database that is being rebuilt.
     live: Option<&'a ShardState>,
-}
-
-/// The rows that commands read while they are applied.
-struct Rows<'a> {
-    db: SledReader<'a>,
-    live: Option<&'a ShardState>,
-}
-
-impl Rows<'_> {
-    /// Whether it is the disk that failed is known here alone.
-    fn failed(&self, error: &sled::Error) -> StateError {
-        if let Some(live) = self.live {
-            live.sled_failed(error);
-        }
-        unreadable(error)
-    }
-}
-
-impl Reader for Rows<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
-        self.db.get_row(key).map_err(|error| self.failed(&error))
-    }
-
-    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
-        self.db.scan_rows(prefix, after, limit).map_err(|error| self.failed(&error))
-    }
 }
 
 /// Where entries are applied to.

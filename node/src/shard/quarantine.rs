@@ -7,7 +7,7 @@
 
 use super::files::OpenError;
 use crate::crash::Step;
-use crate::durable::{Steps, replace_file_in};
+use crate::durable::{Steps, remove_temporary, replace_file_in};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -87,6 +87,7 @@ impl Quarantine {
     pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
         let path = dir.join(FILE);
         let failed = |error| OpenError::Io { path: path.clone(), error };
+        remove_temporary(&path).map_err(failed)?;
         let stored: Stored = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))?,
@@ -172,8 +173,10 @@ mod tests {
     #[test]
     fn a_restart_does_not_end_it_and_a_rebuild_does() {
         let dir = tempfile::tempdir().unwrap();
+        let temporary = dir.path().join("integrity.json.tmp");
+        fs::write(&temporary, b"half of a ma").unwrap();
         let quarantine = Quarantine::open(dir.path()).unwrap();
-        assert!(!quarantine.holds());
+        assert!(!quarantine.holds() && !temporary.exists());
         assert!(quarantine.begin(suspicion("第一 🙂")).unwrap());
         assert!(!quarantine.begin(suspicion("second")).unwrap(), "the first one stays");
         let again = Quarantine::open(dir.path()).unwrap();

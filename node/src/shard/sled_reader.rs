@@ -6,7 +6,7 @@ use std::ops::Bound;
 #[derive(Clone, Copy)]
 pub struct SledReader<'a>(pub &'a sled::Db);
 
-pub(super) fn unreadable(error: &sled::Error) -> StateError {
+fn unreadable(error: &sled::Error) -> StateError {
     StateError(format!("sled: {error}"))
 }
 
@@ -44,6 +44,34 @@ impl Reader for SledReader<'_> {
 
     fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
         self.scan_rows(prefix, after, limit).map_err(|error| unreadable(&error))
+    }
+}
+
+/// Reads of the rows of a state that notice it when its disk fails.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) db: SledReader<'a>,
+    /// Whose rows they are; none for a database that is being rebuilt.
+    pub(super) live: Option<&'a ShardState>,
+}
+
+impl Rows<'_> {
+    /// Whether it is the disk that failed is known here alone.
+    fn failed(&self, error: &sled::Error) -> StateError {
+        if let Some(live) = self.live {
+            live.sled_failed(error);
+        }
+        unreadable(error)
+    }
+}
+
+impl Reader for Rows<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+        self.db.get_row(key).map_err(|error| self.failed(&error))
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
+        self.db.scan_rows(prefix, after, limit).map_err(|error| self.failed(&error))
     }
 }
 

@@ -4,7 +4,7 @@ use super::KindCounts;
 use super::applier::{Applying, ShardState};
 use super::files::{OpenError, ShardFiles};
 use super::position::Applied;
-use super::sled_reader::SledReader;
+use super::sled_reader::{Rows, SledReader};
 use super::view::{Purpose, RANGE_KEYS, View, Views};
 use crate::crash::{Step, crash_point};
 use crate::raft::LogPosition;
@@ -167,7 +167,8 @@ impl ShardState {
         if purpose == Purpose::Build && self.pause_us.load(Ordering::Relaxed) > 0 {
             self.set_pause(if kept > limits.kept_bytes / 2 { PAUSE_LONG } else { PAUSE });
         }
-        let (rows, ended) = view.next_range(&SledReader(&self.db()), RANGE_KEYS)?;
+        let (rows, ended) =
+            view.next_range(&Rows { db: SledReader(&self.db()), live: Some(self) }, RANGE_KEYS)?;
         if ended {
             *applying.views.of(purpose) = None;
         }
