@@ -32,7 +32,9 @@ enum Command {
     /// Found a cluster, verify it, drain a node or router, make keys and certificates
     #[command(subcommand)]
     Ctl(ctl::CtlCommand),
-    /// Import memories from a JSON Lines or LoCoMo file
+    /// Export everything that a user's space holds, as JSON Lines
+    Export(client::export::ExportArgs),
+    /// Import memories from an export, a JSON Lines or a LoCoMo file
     Import(client::import::ImportArgs),
     /// Recall what matters for a question
     Recall(client::recall::RecallArgs),
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
             Command::Node(args) => process::node::run(args).await,
             Command::Router(args) => process::router::run(args).await,
             Command::Ctl(command) => ctl::run(command).await,
+            Command::Export(args) => client::export::run(args).await,
             Command::Import(args) => client::import::run(args).await,
             Command::Recall(args) => client::recall::run(args).await,
             Command::Context(args) => client::context::run(args).await,

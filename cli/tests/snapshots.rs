@@ -1,11 +1,12 @@
 //! Snapshot files and purged logs under load: every few hundred entries, so that kills, power cuts
-//! and lost disks meet them at any moment.
+//! and lost disks meet them at any moment. And what is erased leaves all of them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 
 use common::load::{Load, reboot};
 use common::{Model, Server, scratch};
+use holdfast_node::snapshot::SnapshotReader;
 use rand::Rng;
 use serde_json::json;
 use std::fs;
@@ -87,5 +88,113 @@ async fn a_node_that_missed_purged_entries_catches_up_by_file() {
     let log = metric(&server, "holdfast_log_disk_bytes").await;
     let written = metric(&server, "holdfast_log_written_bytes_total").await;
     println!("log {log} of {written} written");
+    assert!(server.terminate(), "a clean stop exits 0");
+}
+
+/// The files below a folder that hold these bytes. What goes while it is looked at holds nothing.
+fn holding(folder: &Path, bytes: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(folder) else { return found };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding(&path, bytes));
+        } else if readable(&path).windows(bytes.len()).any(|window| window == bytes) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+/// What stands in a file; of snapshot files, which are compressed, the rows as well.
+fn readable(path: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(path).unwrap_or_default();
+    // One that was replaced meanwhile is empty here.
+    if path.extension().is_some_and(|extension| extension == "snap") && !bytes.is_empty() {
+        let mut reader = SnapshotReader::new(bytes.as_slice(), path).unwrap();
+        let mut rows = Vec::new();
+        while let Some(block) = reader.next_block().unwrap() {
+            block.into_iter().for_each(|(key, value)| rows.extend([key, value].concat()));
+        }
+        bytes.extend(rows);
+    }
+    bytes
+}
+
+/// Waits until the receipt of an erasure says that no copy is left, and returns it.
+async fn receipt(api: &common::Api, user: &str, id: &str) -> serde_json::Value {
+    for _ in 0..600 {
+        let (status, receipt) = api.get(&format!("/v1/users/{user}/erasures/{id}")).await;
+        assert!(status.is_success(), "{receipt}");
+        if receipt["status"] == "done" {
+            return receipt;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    panic!("copies remain: {}", api.get(&format!("/v1/users/{user}/erasures/{id}")).await.1);
+}
+
+/// The proof is a search of every file of every node for the very bytes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_of_what_was_erased_once_the_receipt_says_so() {
+    const TEXT: &str = "Zq7-绝密-xK9vQ2-🙂-erasable";
+    const SESSION: &str = "session-to-be-forgotten-8842";
+    const KEPT: &str = "Wm3-kept-Jx5-留下";
+    let data = scratch();
+    let arguments = ["--snapshot-log-bytes", LOG_BYTES, "--erase-after-ms", "0"];
+    let server = Server::start_with(data.path(), Model::Absent, &arguments);
+    let api = server.api();
+    let mut load = Load::default();
+    let memory =
+        |n: usize| json!({"content": format!("{TEXT} {n}"), "session": SESSION, "id": format!("gone-{n}")});
+    let memories: Vec<_> = (0..40).map(memory).collect();
+    api.ok("/v1/users/ann/memories", &json!({ "memories": memories })).await;
+    api.add("ann", &[KEPT]).await;
+    api.add("bob", &[&format!("{TEXT} of bob")]).await;
+    load.run(&api, Duration::from_secs(1), || ()).await;
+    load.repeat_open(&api).await;
+    // An erasure that matches nothing makes new snapshot files and databases, with the text in them.
+    let begun = api.ok("/v1/users/ann/erasures", &json!({ "session": "none" })).await;
+    let of_none = receipt(&api, "ann", begun["id"].as_str().unwrap()).await;
+    assert_eq!(of_none["erased"]["memories"], 0);
+    // Earlier versions hold it as well, and the log once more.
+    for n in 0..5 {
+        let body = json!({"content": format!("{TEXT} changed {n}")});
+        let request = api.request(reqwest::Method::PATCH, &format!("/v1/users/ann/memories/gone-{n}"));
+        assert!(api.send(request.json(&body)).await.unwrap().0.is_success());
+    }
+    let places = holding(data.path(), TEXT.as_bytes());
+    for place in ["raft", "sled-", "snapshots"] {
+        assert!(places.iter().any(|path| path.contains(place)), "the test is about {place}: {places:?}");
+    }
+
+    let begun = api.ok("/v1/users/ann/erasures", &json!({ "session": SESSION })).await;
+    let of_ann = receipt(&api, "ann", begun["id"].as_str().unwrap()).await;
+    assert_eq!((&of_ann["erased"]["memories"], &of_ann["erased"]["versions"]), (&json!(40), &json!(5)));
+    for replica in of_ann["replicas"].as_array().unwrap() {
+        assert!(replica["log"].is_string() && replica["database"].is_string(), "{of_ann}");
+    }
+    assert!(holding(data.path(), SESSION.as_bytes()).is_empty(), "nor of the request itself");
+    assert!(!holding(data.path(), TEXT.as_bytes()).is_empty(), "bob's is still there");
+    let (status, begun) = api.delete("/v1/users/bob").await;
+    assert_eq!(status.as_u16(), 202, "{begun}");
+    let of_bob = receipt(&api, "bob", begun["id"].as_str().unwrap()).await;
+    assert_eq!(of_bob["erased"]["memories"], 1);
+    assert_eq!(holding(data.path(), TEXT.as_bytes()), Vec::<String>::new());
+    assert!(!holding(data.path(), KEPT.as_bytes()).is_empty(), "the search finds what is there");
+
+    // Nothing comes back: after a kill, a lost state, a lost node, and with the log that was kept.
+    load.check(&api).await;
+    server.kill();
+    reboot(data.path());
+    fs::remove_dir_all(data.path().join("node-3/shards")).unwrap();
+    let server = Server::start_with(data.path(), Model::Absent, &arguments);
+    let api = server.api();
+    assert_eq!(api.list("ann").await.len(), 1);
+    assert!(api.list("bob").await.is_empty());
+    load.check(&api).await;
+    server.admin_api().replicas_agree().await;
+    assert_eq!(holding(data.path(), TEXT.as_bytes()), Vec::<String>::new());
+    assert_eq!(api.add("bob", &[&format!("{TEXT} of bob")]).await.len(), 1, "he may say it again");
     assert!(server.terminate(), "a clean stop exits 0");
 }

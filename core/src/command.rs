@@ -11,6 +11,7 @@ mod sessions;
 
 use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
+use crate::erasure::EraseStep;
 use crate::facts::own::FactRulesRow;
 use crate::limits;
 use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement};
@@ -18,6 +19,7 @@ use crate::space::SpaceKey;
 use crate::tiers::block::BlockWrite;
 use crate::tiers::procedure::ProcedureWrite;
 use crate::tiers::task::{TaskChange, TaskWrite};
+use crate::transfer;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +150,11 @@ pub enum Write {
     },
     /// What a job made of the turns of a session. Only a leader itself proposes it.
     Digest(Box<Digest>),
+    /// A step of an erasure. Since state version 4.
+    Erase(EraseStep),
+    /// What an export held, at most [`limits::IMPORT_ITEMS_MAX`] items, each stored or rejected by itself.
+    /// Since state version 4.
+    Import(Vec<transfer::Item>),
 }
 
 /// New memories.
@@ -321,6 +328,7 @@ impl Command {
                 | Write::EndSession { .. }
                 | Write::DeleteSession { .. }
                 | Write::Digest(_) => 4,
+                Write::Erase(_) | Write::Import(_) => 4,
                 _ => 0,
             },
             Self::Meta(command) if matches!(**command, MetaCommand::SetFactRules { .. }) => 3,
@@ -382,6 +390,12 @@ impl SpaceCommand {
             Write::MergeEntities { into: name, names } | Write::SplitEntities { from: name, names } => {
                 check_entities(name, names)
             }
+            Write::Erase(step) => step.check(),
+            Write::Import(items) if items.is_empty() || items.len() > limits::IMPORT_ITEMS_MAX => {
+                let detail = format!("1 to {} items in one step of an import", limits::IMPORT_ITEMS_MAX);
+                Err(Error::too_large("items", detail))
+            }
+            Write::Import(items) => items.iter().try_for_each(transfer::Item::check),
             Write::Feedback { items } if items.is_empty() || items.len() > limits::FEEDBACK_ITEMS_MAX => {
                 let detail = format!("1 to {} items in one feedback call", limits::FEEDBACK_ITEMS_MAX);
                 Err(Error::too_large("items", detail))
@@ -467,7 +481,7 @@ fn check_statement(statement: &Statement) -> Result<()> {
 }
 
 impl NewMemory {
-    fn check(&self, model: Option<&ModelTag>) -> Result<()> {
+    pub(crate) fn check(&self, model: Option<&ModelTag>) -> Result<()> {
         limits::check_id("id", &self.index.id)?;
         if self.content.trim().is_empty() {
             return Err(Error::invalid("content", "content is empty; give the text to remember"));
@@ -494,6 +508,11 @@ impl NewMemory {
             );
             return Err(Error::too_large("statements", detail));
         }
+        if self.derived_from.len() > limits::DERIVED_FROM_MAX {
+            let detail = format!("a memory is made from at most {} others", limits::DERIVED_FROM_MAX);
+            return Err(Error::too_large("derived_from", detail));
+        }
+        self.derived_from.iter().try_for_each(|id| limits::check_id("derived_from", id))?;
         self.statements.iter().try_for_each(check_statement)?;
         if self.chunks.len() > limits::CHUNKS_MAX || self.chunks.iter().any(|chunk| !chunk.chunks.is_empty())
         {

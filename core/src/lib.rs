@@ -9,6 +9,7 @@
 //! - [`memory`], [`space`]: what is stored, and whose it is; [`shard_map`]: which shard keeps it.
 //! - [`keys`]: where each row lives, one file per key family.
 //! - [`command`], [`mod@apply`]: what may happen to it.
+//! - [`erasure`], [`transfer`]: how much goes at once, and how a space leaves and comes back.
 //! - [`state`]: the sorted byte map below, its overlay, its hash and its conformance suite.
 //! - [`session`]: conversations: window, summary, dialogue state.
 //! - [`facts`]: what statements say and how they contradict each other.
@@ -19,6 +20,7 @@ pub mod access;
 pub mod apply;
 pub mod codec;
 pub mod command;
+pub mod erasure;
 pub mod error;
 pub mod event;
 pub mod facts;
@@ -37,6 +39,7 @@ pub mod state;
 pub mod text;
 pub mod tiers;
 pub mod token;
+pub mod transfer;
 pub mod vector;
 
 pub use error::{Error, ErrorCode, Result};

@@ -129,6 +129,16 @@ pub const TOMBSTONE_KEEP_US: i64 = 35 * 24 * 3_600 * 1_000_000;
 pub const HISTORY_VERSIONS_MAX: u64 = 100;
 /// Most rows that one due row of a space takes out at once; what is left is due again.
 pub const EXPIRE_ROWS_MAX: usize = 256;
+/// Most memories that one erasure names.
+pub const ERASE_IDS_MAX: usize = 1_000;
+/// Most memories that one memory is made from.
+pub const DERIVED_FROM_MAX: usize = 1_000;
+/// Most derived memories that go at once with what they were made from; what is left is due at once.
+pub const CASCADE_MAX: usize = 16;
+/// Most links of one memory that an import brings.
+pub const LINKS_MAX: usize = 1_000;
+/// Most items of one step of an import.
+pub const IMPORT_ITEMS_MAX: usize = 100;
 /// Most rows one atomic batch of the store may hold before it is cut between two commands.
 pub const BATCH_ROWS_MAX: usize = 128;
 /// Most chunks of one memory.

@@ -375,6 +375,8 @@ pub struct Counters {
     pub tombstones: u64,
     /// Time of the `due` row for the oldest tombstone.
     pub tombstone_due_us: Option<i64>,
+    /// The erasure that is taking out the whole space: nothing is written meanwhile.
+    pub erasing: Option<String>,
 }
 
 /// An earlier version of a memory. Key: see [`crate::keys::history`].

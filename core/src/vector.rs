@@ -32,7 +32,28 @@ impl Vector {
     /// [`crate::ErrorCode::InvalidArgument`] that says which rule was broken.
     pub fn quantise(values: &[f32]) -> Result<Self> {
         let unit = normalise(values)?;
-        let halves: Vec<f16> = unit.iter().map(|v| f16::from_f32(*v)).collect();
+        Ok(Self::of(unit.iter().map(|v| f16::from_f32(*v)).collect()))
+    }
+
+    /// The vector whose f16 form this is, little-endian: what [`Vector::halves`] holds. Everything else
+    /// follows from it.
+    ///
+    /// # Errors
+    /// [`crate::ErrorCode::InvalidArgument`] if it is no vector of unit length.
+    pub fn from_halves(bytes: &[u8]) -> Result<Self> {
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        let halves: Vec<f16> = pairs.iter().map(|pair| f16::from_le_bytes(*pair)).collect();
+        let norm: f32 = halves.iter().map(|half| half.to_f32().powi(2)).sum::<f32>().sqrt();
+        let is_unit = (0.99..1.01).contains(&norm);
+        if !rest.is_empty() || halves.len() > EMBEDDING_DIMS_MAX || !is_unit {
+            let detail =
+                format!("the f16 form of an embedding has 1 to {EMBEDDING_DIMS_MAX} numbers and unit length");
+            return Err(Error::invalid("embedding", detail));
+        }
+        Ok(Self::of(halves))
+    }
+
+    fn of(halves: Vec<f16>) -> Self {
         let peak = halves.iter().fold(0f32, |peak, h| peak.max(h.to_f32().abs()));
         let scale = if peak > 0.0 { peak / 127.0 } else { 1.0 };
         let mut codes = Vec::with_capacity(halves.len());
@@ -48,7 +69,7 @@ impl Vector {
         #[allow(clippy::cast_possible_truncation)]
         let code_error = error.sqrt() as f32;
         let halves = halves.iter().flat_map(|h| h.to_le_bytes()).collect();
-        Ok(Self { model: 0, codes, scale, code_error, halves })
+        Self { model: 0, codes, scale, code_error, halves }
     }
 
     /// Number of dimensions.
@@ -119,6 +140,15 @@ mod tests {
             vector.check().expect("is consistent");
             let norm: f32 = vector.to_halves().map(|h| h.to_f32().powi(2)).sum::<f32>().sqrt();
             assert!((norm - 1.0).abs() < 2e-3, "{norm}");
+        }
+    }
+
+    #[test]
+    fn a_vector_comes_back_from_its_halves() {
+        let vector = Vector::quantise(&[0.3, -0.7, 0.1, 1e-6]).expect("has a direction");
+        assert_eq!(Vector::from_halves(&vector.halves), Ok(vector));
+        for bad in [&b""[..], b"\0", b"\0\0", &[0, 0x7c], &[0, 0x7e], &[0, 0x40]] {
+            assert!(Vector::from_halves(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! How a node runs.
 
+use crate::erasing::EraseSettings;
 use crate::integrity::IntegritySettings;
 use crate::jobs::JobEmbedder;
 use crate::raft::{LogFiles, NodeId};
@@ -42,6 +43,8 @@ pub struct NodeConfig {
     pub integrity: IntegritySettings,
     /// The model for what jobs write. Default: none.
     pub embedder: JobEmbedder,
+    /// How erasures are worked off.
+    pub erasure: EraseSettings,
 }
 
 impl NodeConfig {
@@ -70,6 +73,7 @@ impl NodeConfig {
             log_files: LogFiles::default(),
             integrity: IntegritySettings::default(),
             embedder: JobEmbedder::default(),
+            erasure: EraseSettings::default(),
         }
     }
 }

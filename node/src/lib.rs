@@ -7,6 +7,7 @@ pub mod admin;
 mod config;
 mod crash;
 pub mod durable;
+mod erasing;
 pub mod founding;
 mod guard;
 mod health;
@@ -28,6 +29,7 @@ pub mod snapshot;
 mod sweeper;
 
 pub use config::NodeConfig;
+pub use erasing::{EraseSettings, Forgotten};
 pub use health::Health;
 pub use identity::Identity;
 pub use integrity::IntegritySettings;

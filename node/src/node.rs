@@ -1,6 +1,7 @@
 //! A node as a whole: what it opens, starts and stops.
 
 use crate::config::NodeConfig;
+use crate::erasing;
 use crate::founding::{Founder, FoundingService};
 use crate::guard::Guard;
 use crate::health::Health;
@@ -121,8 +122,8 @@ pub struct Node {
     service: NodeService,
     stop: CancellationToken,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
-    sweeper: JoinHandle<()>,
-    jobs: JoinHandle<()>,
+    /// What sweeps, what works off erasures, and what works on sessions.
+    jobs: [JoinHandle<()>; 3],
     snapshots: JoinHandle<()>,
     pub(crate) integrity: Integrity,
 }
@@ -192,28 +193,16 @@ impl Node {
         let server = serve(&raft, service.clone(), founding, &config.security, listener, stop.clone());
         let (embedder, of_jobs) = (config.embedder.clone(), metrics.jobs.clone());
         let (versions, time) = (integrity.versions().clone(), Arc::clone(&clock));
-        let jobs = jobs::run(replicas.clone(), time, embedder, of_jobs, versions, stop.clone());
-        let jobs = tokio::spawn(jobs);
-        let sweeper = sweeper::start(&replicas, clock, &metrics.sweeps, &integrity, &stop);
+        let working = jobs::run(replicas.clone(), time, embedder, of_jobs, versions, stop.clone());
+        let erasing = erasing::start(&raft, &replicas, config.erasure, &clock, &stop);
+        let sweeping = sweeper::start(&replicas, clock, &metrics.sweeps, &integrity, &stop);
+        let jobs = [sweeping, erasing, tokio::spawn(working)];
         let written = metrics.snapshots.clone();
         let snapshots =
             tokio::spawn(snapshot::run(Arc::clone(&raft), groups, config.snapshots, written, stop.clone()));
         let members = config.members.iter().map(|(id, _)| *id).collect();
         let dir = config.dir;
-        Ok(Self {
-            dir,
-            raft,
-            replicas,
-            metrics,
-            members,
-            service,
-            stop,
-            server,
-            sweeper,
-            jobs,
-            snapshots,
-            integrity,
-        })
+        Ok(Self { dir, raft, replicas, metrics, members, service, stop, server, jobs, snapshots, integrity })
     }
 
     /// This node's id.
@@ -284,11 +273,10 @@ impl Node {
     /// Stops serving, finishes what is in flight, and leaves the states in order.
     pub async fn stop(self) {
         self.stop.cancel();
-        if let Err(error) = self.sweeper.await {
-            tracing::error!(%error, "the sweeper ended badly");
-        }
-        if let Err(error) = self.jobs.await {
-            tracing::error!(%error, "the jobs ended badly");
+        for job in self.jobs {
+            if let Err(error) = job.await {
+                tracing::error!(%error, "the sweeper, the work on erasures or that on sessions ended badly");
+            }
         }
         if let Err(error) = self.snapshots.await {
             tracing::error!(%error, "the writing of snapshot files ended badly");
@@ -326,7 +314,8 @@ impl Node {
 fn layout(config: &NodeConfig) -> Layout {
     let member = |(id, address): &(NodeId, String)| v1::Member { id: *id, address: address.clone() };
     let members = config.members.iter().map(member).collect();
-    Layout { cluster_id: config.cluster_id.clone(), shards: config.shards, members }
+    let erasure = config.erasure;
+    Layout { cluster_id: config.cluster_id.clone(), shards: config.shards, members, erasure }
 }
 
 fn search_threads(config: &NodeConfig) -> usize {

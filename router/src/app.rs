@@ -13,13 +13,13 @@ use crate::shared::Shared;
 use crate::tokenizer::Tokenizer;
 use crate::work::{Embedding, WorkPool};
 use crate::{
-    admin, blocks, context, error_pages, facts, feedback, graph, health, memories, procedures, recall,
-    sessions, tasks,
+    admin, blocks, context, error_pages, facts, feedback, graph, health, lifecycle, memories, procedures,
+    recall, sessions, tasks, transfer,
 };
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use axum::serve::ListenerExt;
 use holdfast_core::ErrorCode;
 use holdfast_models::Embedder;
@@ -34,6 +34,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 /// The last part of the grace time at a stop, in which what is still open is answered.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
+
+/// Exports and imports at once.
+const STREAMS_MAX: usize = 16;
 
 /// Why a router could not be started or ended badly.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +106,7 @@ impl Router {
             metrics,
             in_flight: Arc::new(Semaphore::new(config.in_flight_max)),
             bodies: Arc::new(Semaphore::new(config.body_bytes_max / BODY_PIECE_BYTES)),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             config,
         });
         Ok(Self { shared, http, admin, http_addr, admin_addr })
@@ -234,10 +238,17 @@ fn space_routes() -> Routes<Arc<Shared>> {
                 .delete(sessions::delete::delete),
         )
         .route("/sessions/{id}/turns", post(sessions::append::append).get(sessions::read::turns))
+        .route("/stats", get(lifecycle::stats::stats))
+        .route("/erasures", post(lifecycle::erase::erase))
+        .route("/erasures/{id}", get(lifecycle::receipt::receipt))
+        .route("/export", get(transfer::export::export))
+        .route("/import", post(transfer::import::import))
 }
 
 fn client_routes(shared: &Arc<Shared>) -> Routes {
     let data = Routes::new()
+        .route("/v1/users/{user}", delete(lifecycle::erase::erase_all))
+        .route("/v1/me", delete(lifecycle::erase::erase_all))
         .nest("/v1/users/{user}", space_routes())
         .nest("/v1/me", space_routes())
         .route("/v1/collections/{name}", axum::routing::any(no_collections))

@@ -14,6 +14,7 @@
 //! - `memories/`, `recall/`, `context/`, `feedback`, `facts/`, `blocks/`, `tasks/`, `procedures/` (`tiers`: what those beside
 //!   memories share), `admin/`, `health`, `error_pages`: one file per call.
 //! - `sensory`: what of an input is kept. `sessions/`: short-term memory, one file per call.
+//! - `lifecycle/`, `transfer/`: erasures and their receipts; exports and imports.
 //! - `work`: analysis and embedding on bounded threads. `tokenizer`: counting tokens.
 
 mod admin;
@@ -32,6 +33,7 @@ mod filters;
 mod graph;
 mod health;
 mod http;
+mod lifecycle;
 mod memories;
 mod metrics;
 mod nodes;
@@ -45,6 +47,7 @@ mod tasks;
 mod tiers;
 mod tokenizer;
 mod tokens;
+mod transfer;
 mod work;
 
 pub use api_key::{api_key_row, new_api_key};

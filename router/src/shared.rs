@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) in_flight: Arc<Semaphore>,
     /// Memory for their bodies, in pieces of [`crate::http::slot::BODY_PIECE_BYTES`].
     pub(crate) bodies: Arc<Semaphore>,
+    /// Places for exports and imports, which may take long.
+    pub(crate) streams: Arc<Semaphore>,
 }
 
 impl Shared {

@@ -64,6 +64,8 @@ fn kind(command: &Command) -> &'static str {
             Write::EndSession { .. } => "end_session",
             Write::DeleteSession { .. } => "delete_session",
             Write::Digest(_) => "digest",
+            Write::Erase(_) => "erase",
+            Write::Import(_) => "import",
         },
         Command::Sweep { .. } => "sweep",
         Command::HashPoint => "hash_point",

@@ -8,6 +8,7 @@ mod error;
 mod retry;
 mod types;
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -18,12 +19,15 @@ pub use error::{ClientError, Problem};
 pub use retry::RetryPolicy;
 pub use types::{
     AddAnswer, AddRequest, AddResult, AddStatus, ContextAnswer, ContextItem, ContextRequest, ContextSection,
-    ContextSource, ContextTookUs, Fact, FoundMemory, LeftOut, NewMemory, RecallAnswer, RecallHit,
-    RecallRequest, ScoreParts, Situation, Source, TookUs,
+    ContextSource, ContextTookUs, Fact, FoundMemory, ImportAnswer, ImportCounts, LeftOut, NewMemory,
+    RecallAnswer, RecallHit, RecallRequest, ScoreParts, Situation, Source, TookUs,
 };
 
 /// The largest answer that the client reads, in bytes: a recall of 1,000 memories of 64 KiB each.
 const ANSWER_BYTES_MAX: usize = 96 << 20;
+
+/// How long an export may take.
+const STREAM_MAX: Duration = Duration::from_hours(24);
 
 /// Where the server is and how patiently to talk to it.
 #[derive(Debug, Clone)]
@@ -150,6 +154,54 @@ impl Client {
         self.send(Method::POST, url, Some(encode(request)?), None).await
     }
 
+    /// Writes everything that a user's space holds to `out`, as JSON Lines. Returns how many memories.
+    ///
+    /// # Errors
+    /// What the server refused, that it could not be reached or broke off, or that `out` takes no more.
+    pub async fn export(&self, user: &str, out: &mut impl Write) -> Result<u64, ClientError> {
+        let url = self.user_url(user, "export")?;
+        let request = self
+            .http
+            .get(url.clone())
+            .header("authorization", self.authorization.clone())
+            // As long as it takes: what stops is noticed by the server.
+            .timeout(STREAM_MAX);
+        let unreachable =
+            |transport: reqwest::Error| ClientError::Unreachable { url: self.base.to_string(), transport };
+        let mut response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        let bad = |detail: String| ClientError::BadAnswer { url: url.to_string(), detail };
+        let mut last = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+            if status.is_success() {
+                out.write_all(&chunk).map_err(|error| bad(format!("it could not be written: {error}")))?;
+            }
+            keep_last_line(&mut last, &chunk);
+        }
+        if !status.is_success() {
+            return Err(ClientError::Refused(Box::new(Problem::from_answer(status.as_u16(), &last, None))));
+        }
+        let end: serde_json::Value = serde_json::from_slice(&last).unwrap_or_default();
+        let count = end["end"]["memories"].as_u64();
+        count.ok_or_else(|| bad("the export broke off: its last line is missing".to_owned()))
+    }
+
+    /// Brings lines of an export in; the first of them must be its head.
+    ///
+    /// # Errors
+    /// What the server refused, or that it could not be reached (see [`ClientError`]).
+    pub async fn import_lines(
+        &self,
+        user: &str,
+        lines: Vec<u8>,
+        idempotency_key: &str,
+    ) -> Result<ImportAnswer, ClientError> {
+        let url = self.user_url(user, "import")?;
+        let key = HeaderValue::from_str(idempotency_key)
+            .map_err(|_| ClientError::Usage("an idempotency key must be visible ASCII".to_owned()))?;
+        self.send(Method::POST, url, Some(lines), Some(key)).await
+    }
+
     /// `/v1/users/{user}/{resource}`, with the user escaped.
     fn user_url(&self, user: &str, resource: &str) -> Result<Url, ClientError> {
         // A URL parser folds "." and ".." away (escaped or not), so they cannot be addressed.
@@ -229,6 +281,15 @@ impl Client {
             return Ok(bytes);
         }
         Err(ClientError::Refused(Box::new(Problem::from_answer(status.as_u16(), &bytes, retry_after))))
+    }
+}
+
+/// Keeps what follows the last line break but one, or the last: a whole last line at the end.
+fn keep_last_line(last: &mut Vec<u8>, chunk: &[u8]) {
+    last.extend_from_slice(chunk);
+    let whole = last.strip_suffix(b"\n").unwrap_or(last);
+    if let Some(at) = whole.iter().rposition(|byte| *byte == b'\n') {
+        last.drain(..=at);
     }
 }
 

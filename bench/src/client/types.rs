@@ -395,3 +395,38 @@ pub struct ContextTookUs {
     /// The whole, as the router saw it.
     pub total: Option<u64>,
 }
+
+/// What became of the lines of an export.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct ImportAnswer {
+    /// Of memories.
+    pub memories: ImportCounts,
+    /// Of earlier versions.
+    pub versions: ImportCounts,
+    /// Of links.
+    pub links: ImportCounts,
+    /// Lines that are nothing of an export.
+    pub unreadable: u64,
+    /// The lines that were rejected, or the first of them.
+    pub rejected: Vec<serde_json::Value>,
+}
+
+/// How many of one kind.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub struct ImportCounts {
+    /// Stored.
+    pub created: u64,
+    /// There already.
+    pub duplicate: u64,
+    /// Not stored.
+    pub rejected: u64,
+}
+
+impl ImportCounts {
+    /// Adds the counts of another part.
+    pub fn absorb(&mut self, other: Self) {
+        self.created += other.created;
+        self.duplicate += other.duplicate;
+        self.rejected += other.rejected;
+    }
+}

@@ -1,6 +1,6 @@
 //! `holdfast import`: stores the memories of a file.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -8,6 +8,7 @@ use clap::Args;
 use holdfast_bench::import::{BATCH_MAX, Part, Summary, import, read};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::export::{self, is_export};
 use super::{ServerArgs, print};
 
 /// The largest import file, in bytes: it is read whole. Larger ones can be split by lines.
@@ -18,12 +19,12 @@ const REJECTED_SHOWN_MAX: usize = 20;
 
 /// Arguments of `holdfast import`.
 ///
-/// The file is JSON Lines, one memory a line with the fields of the REST API, or a LoCoMo file,
-/// which is recognised by its shape. Running the same import again creates nothing twice: a
+/// The file is JSON Lines, one memory a line with the fields of the REST API, what `holdfast export`
+/// wrote, or a LoCoMo file; which of them is recognised by its shape. Running the same import again creates nothing twice: a
 /// memory without an id gets one derived from its content.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// JSON Lines or LoCoMo file; `-` reads standard input
+    /// JSON Lines, exported or LoCoMo file; `-` reads standard input
     file: PathBuf,
     /// Whose memories they are; a LoCoMo file with several conversations makes one user of
     /// each, `<USER>-<conversation>`
@@ -46,8 +47,14 @@ pub struct ImportArgs {
 /// server rejected (the others are stored).
 pub async fn run(args: ImportArgs) -> Result<()> {
     let client = args.server.client()?;
-    let bytes = read_file(&args.file)?;
     let name = args.file.display();
+    let mut source = open_file(&args.file)?;
+    let begin = source.fill_buf().with_context(|| format!("cannot read {name}"))?;
+    if is_export(begin) {
+        ensure!(args.conversation.is_none(), "an export holds no conversations; leave --conversation out");
+        return export::import(&client, &args.user, &name.to_string(), &mut source).await;
+    }
+    let bytes = read_file(source, &args.file)?;
     let parts = read(&bytes, &args.user, args.conversation.as_deref())
         .with_context(|| format!("cannot import {name}"))?;
     let total: usize = parts.iter().map(|part| part.items.len()).sum();
@@ -95,15 +102,20 @@ fn users(parts: &[Part]) -> String {
     }
 }
 
-fn read_file(path: &Path) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let bounded = FILE_BYTES_MAX + 1;
-    let length = if path == Path::new("-") {
-        std::io::stdin().take(bounded).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(path).and_then(|file| file.take(bounded).read_to_end(&mut bytes))
+fn open_file(path: &Path) -> Result<Box<dyn BufRead + Send>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
     }
-    .with_context(|| format!("cannot read {}", path.display()))?;
+    let file = std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Box::new(BufReader::new(file)))
+}
+
+fn read_file(source: impl Read, path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let length = source
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     if length as u64 > FILE_BYTES_MAX {
         bail!("{} is larger than {FILE_BYTES_MAX} bytes; split it by lines", path.display());
     }

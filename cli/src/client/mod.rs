@@ -1,6 +1,7 @@
-//! The commands that talk to a running server: `import`, `recall` and `context`.
+//! The commands that talk to a running server: `export`, `import`, `recall` and `context`.
 
 pub mod context;
+pub mod export;
 pub mod import;
 pub mod recall;
 mod table;

@@ -49,6 +49,13 @@ pub(crate) struct NodeSection {
     /// The disk needs room for twice as much.
     #[schemars(range(min = 2_097_152u64, max = 1_099_511_627_776u64))]
     pub(crate) log_keep_bytes: u64,
+    /// How long after the rows of an erasure went a shard writes a new snapshot file and lets go of the log
+    /// before it. Erasures of that time share one turn; copies are gone within twice the time.
+    #[schemars(range(min = 0, max = 86_400_000))]
+    pub(crate) erase_log_after_ms: u64,
+    /// The same for the directory of a shard's database, which is made anew. It follows the log.
+    #[schemars(range(min = 0, max = 604_800_000))]
+    pub(crate) erase_database_after_ms: u64,
     /// Threads that search. 0: one a core.
     #[schemars(range(min = 0, max = 1_024))]
     pub(crate) search_threads: usize,
@@ -77,6 +84,8 @@ impl Default for NodeSection {
             spaces_bytes: 512 << 20,
             snapshot_log_bytes: 64 << 20,
             log_keep_bytes: 2 << 30,
+            erase_log_after_ms: 1_800_000,
+            erase_database_after_ms: 43_200_000,
             search_threads: 0,
             compare_every_ms: 60_000,
             scrub_bytes_per_second: 8 << 20,

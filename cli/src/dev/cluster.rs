@@ -1,5 +1,6 @@
 //! The nodes of a development cluster, all in this process.
 
+use super::Tuning;
 use super::data::{Cluster, DataDir};
 use anyhow::{Context, Result, bail};
 use futures::future::BoxFuture;
@@ -34,8 +35,8 @@ pub(super) struct Nodes {
     running: BTreeMap<u64, Slot>,
     /// The metrics of those that run.
     registries: Registries,
-    /// After how much log a snapshot file is written, if not as usual.
-    snapshot_log_bytes: Option<u64>,
+    /// What is not as usual.
+    tuning: Tuning,
     /// The router's model, for the jobs of the nodes.
     embedder: JobEmbedder,
 }
@@ -46,7 +47,7 @@ impl Nodes {
         cluster: Cluster,
         dirs: Arc<DataDir>,
         first_key: ApiKeyRow,
-        snapshot_log_bytes: Option<u64>,
+        tuning: Tuning,
         embedder: Option<Arc<dyn Embedder>>,
     ) -> Result<Arc<Self>> {
         let embedder = JobEmbedder::opened_by(move || embedder.clone());
@@ -63,16 +64,7 @@ impl Nodes {
         let running = listeners.keys().map(|id| (*id, Slot::default())).collect();
         let founded = AtomicBool::new(cluster.founded);
         let registries = Registries::default();
-        let nodes = Arc::new(Self {
-            cluster,
-            dirs,
-            members,
-            founded,
-            running,
-            registries,
-            snapshot_log_bytes,
-            embedder,
-        });
+        let nodes = Arc::new(Self { cluster, dirs, members, founded, running, registries, tuning, embedder });
         let mut lost = 0;
         for (id, listener) in listeners {
             match nodes.start_node(id, listener).await {
@@ -116,7 +108,10 @@ impl Nodes {
         let mut config = NodeConfig::new(id, &self.cluster.cluster_id, &dir, members, self.cluster.shards);
         config.embedder = self.embedder.clone();
         config.founding = !self.founded.load(Ordering::Acquire);
-        if let Some(bytes) = self.snapshot_log_bytes {
+        if let Some(after) = self.tuning.erase_after {
+            (config.erasure.log_after, config.erasure.database_after) = (after, after);
+        }
+        if let Some(bytes) = self.tuning.snapshot_log_bytes {
             config.snapshots.log_bytes_min = bytes;
             config.snapshots.look_every = Duration::from_millis(100);
             config.log_files.file_bytes = 1 << 20;

@@ -52,6 +52,25 @@ pub(crate) struct DevArgs {
     /// Write a snapshot file after so many bytes of log, and keep few log files: for tests
     #[arg(long, hide = true, value_name = "BYTES")]
     snapshot_log_bytes: Option<u64>,
+    /// Let go of copies of what was erased so many milliseconds after its rows: for tests
+    #[arg(long, hide = true, value_name = "MS")]
+    erase_after_ms: Option<u64>,
+}
+
+/// What tests want otherwise than it is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tuning {
+    /// After how much log a snapshot file is written.
+    snapshot_log_bytes: Option<u64>,
+    /// After which time copies of what was erased go.
+    erase_after: Option<Duration>,
+}
+
+impl Tuning {
+    fn of(args: &DevArgs) -> Self {
+        let erase_after = args.erase_after_ms.map(Duration::from_millis);
+        Self { snapshot_log_bytes: args.snapshot_log_bytes, erase_after }
+    }
 }
 
 /// Runs until SIGINT or SIGTERM.
@@ -66,9 +85,8 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let embedder = tokio::task::spawn_blocking(open_embedder).await??;
     let key_row = key_row(&cluster.key)?;
 
-    let nodes =
-        Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row, args.snapshot_log_bytes, embedder.clone())
-            .await?;
+    let tuning = Tuning::of(&args);
+    let nodes = Nodes::start(cluster.clone(), Arc::clone(&dirs), key_row, tuning, embedder.clone()).await?;
     let mut config = RouterConfig::new(args.http, args.admin, nodes.members().to_vec());
     config.dev = Some(nodes.clone());
     config.registries = nodes.registries();

@@ -85,6 +85,8 @@ fn tune(node: &mut NodeConfig, config: &Config) {
     node.integrity.scrub_bytes_per_second = section.scrub_bytes_per_second;
     node.integrity.verify_bytes_per_second = section.verify_bytes_per_second;
     node.snapshots.log_bytes_min = section.snapshot_log_bytes;
+    node.erasure.log_after = Duration::from_millis(section.erase_log_after_ms);
+    node.erasure.database_after = Duration::from_millis(section.erase_database_after_ms);
     node.log_files = LogFiles::keeping(section.log_keep_bytes);
     node.embedder = embedder(config);
 }

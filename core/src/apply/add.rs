@@ -89,9 +89,7 @@ fn one<S: State>(
     if let Some(existing) = context.rows.memory(space, id)? {
         return Ok(repeated_id(id, item, &existing));
     }
-    let grave: Option<TombstoneRow> = context.rows.read(&keys::tombstone::key(space, id))?;
-    if grave.is_some() && origin != Origin::Caller {
-        let reason = Error::new(ErrorCode::Conflict, "this memory was deleted and stays deleted");
+    if let Some(reason) = buried(context, space, origin, item)? {
         return Ok(rejected(id, reason));
     }
     if !item.id_chosen
@@ -101,6 +99,7 @@ fn one<S: State>(
     }
     // A new statement under the id of a deleted one goes on counting, so that a version that a
     // client still holds never fits by accident.
+    let grave: Option<TombstoneRow> = context.rows.read(&keys::tombstone::key(space, id))?;
     let version = grave.map_or(1, |grave| grave.version + 1);
     create(context, space, item, model, version, None)?;
     chunks::put(context, space, item, model)?;
@@ -111,6 +110,36 @@ fn one<S: State>(
     let linked = !item.statements.is_empty() || !item.conflicts.is_empty();
     let outcome = if linked { with_links(context, space, outcome)? } else { outcome };
     Ok((outcome, kept))
+}
+
+/// Why a memory that no caller states may not be stored: it was deleted, or what it was made from was.
+pub(super) fn buried<S: State>(
+    context: &Context<'_, S>,
+    space: &SpaceKey,
+    origin: Origin,
+    item: &NewMemory,
+) -> Step<Option<Error>> {
+    if origin == Origin::Caller {
+        return Ok(None);
+    }
+    let has_grave = |id: &str| -> Step<bool> {
+        Ok(context.rows.read::<TombstoneRow>(&keys::tombstone::key(space, id))?.is_some())
+    };
+    if has_grave(&item.index.id)? {
+        return Ok(Some(deleted()));
+    }
+    // A source without a tombstone may be something else than a memory, such as a turn of a session.
+    for source in &item.derived_from {
+        if has_grave(source)? && context.rows.memory(space, source)?.is_none() {
+            let detail = "it was made from a memory that was deleted, and stays deleted with it";
+            return Ok(Some(Error::new(ErrorCode::Conflict, detail).at("derived_from")));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn deleted() -> Error {
+    Error::new(ErrorCode::Conflict, "this memory was deleted and stays deleted")
 }
 
 /// Counts what only repeats a memory: the same text, or the same statement in other words. Words that
@@ -171,6 +200,7 @@ pub(super) fn create<S: State>(
     context.rows.write(keys::memory::key(space, id), &memory)?;
     context.rows.write(keys::index_row::key(space, seq), &row)?;
     context.rows.claim_text(space, item.text_hash, id)?;
+    context.rows.put_derived(space, id, &item.derived_from)?;
     if let Some(at_us) = row.expires_us {
         context.rows.put_due(&expiry(space, id, at_us))?;
     }
@@ -207,7 +237,11 @@ fn merge<S: State>(
     Ok(Some((with_links(context, space, outcome)?, kept)))
 }
 
-fn repeated_id(id: &str, item: &NewMemory, existing: &MemoryRow) -> (ItemOutcome, IdempotencyItem) {
+pub(super) fn repeated_id(
+    id: &str,
+    item: &NewMemory,
+    existing: &MemoryRow,
+) -> (ItemOutcome, IdempotencyItem) {
     if existing.content == item.content {
         return answer(id, existing.version, ItemStatus::Duplicate, IdempotencyId::Requested);
     }
@@ -215,7 +249,7 @@ fn repeated_id(id: &str, item: &NewMemory, existing: &MemoryRow) -> (ItemOutcome
     rejected(id, Error::new(ErrorCode::AlreadyExists, detail))
 }
 
-fn rejected(id: &str, reason: Error) -> (ItemOutcome, IdempotencyItem) {
+pub(super) fn rejected(id: &str, reason: Error) -> (ItemOutcome, IdempotencyItem) {
     let (mut item, kept) = answer(id, 0, ItemStatus::Rejected, IdempotencyId::Requested);
     item.reason = Some(reason);
     (item, kept)

@@ -2,6 +2,7 @@
 
 use super::{Context, Step, add, delete, update};
 use crate::command::NewMemory;
+use crate::erasure::Erased;
 use crate::event::Event;
 use crate::keys;
 use crate::memory::{IndexRow, MemoryRow};
@@ -32,13 +33,15 @@ pub(super) fn remove<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     memory: &MemoryRow,
-) -> Step<()> {
+) -> Step<Erased> {
+    let mut erased = Erased::default();
     for id in &memory.chunks {
         if let Some(chunk) = context.rows.memory(space, id)? {
-            delete::remove(context, space, id, &chunk)?;
+            let gone = delete::remove(context, space, id, &chunk)?;
+            erased.add(Erased { derived: gone.memories, ..gone });
         }
     }
-    Ok(())
+    Ok(erased)
 }
 
 /// Lets the chunks live as long as their memory, and be worth and pinned as much.

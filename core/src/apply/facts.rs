@@ -18,6 +18,7 @@ use crate::limits::FACT_GROUP_MAX;
 use crate::memory::{FactRow, IndexRow, MemoryRow, Mode, Statement, Status};
 use crate::space::SpaceKey;
 use crate::state::State;
+use crate::transfer::Standing;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The links that one group gives a memory.
@@ -64,6 +65,36 @@ pub(super) fn put<S: State>(
     Ok(())
 }
 
+/// Puts the statements of a memory into their groups as they stood elsewhere.
+pub(super) fn put_standing<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    memory: &MemoryRow,
+    standing: &[Option<Standing>],
+) -> Step<()> {
+    for ((ordinal, statement), standing) in numbered(&memory.statements).zip(standing) {
+        let Some(standing) = standing else { continue };
+        let row = FactRow {
+            id: id.to_owned(),
+            seq: memory.seq,
+            ordinal,
+            value: statement.value.clone(),
+            object: graph::object(statement).unwrap_or_default().to_owned(),
+            cardinality: statement.cardinality,
+            mode: statement.mode.clone(),
+            from_us: standing.from_us,
+            to_us: statement.valid_to_us,
+            recorded_us: standing.recorded_us,
+            retracted_us: standing.retracted_us,
+            retracted_by: standing.retracted_by.clone(),
+            ..FactRow::default()
+        };
+        alter(context, space, statement, |rows| rows.push(row))?;
+    }
+    Ok(())
+}
+
 /// The one that was meant otherwise was never right: it is retracted, and the new one holds since
 /// its time.
 fn correct(rows: &mut [FactRow], row: &mut FactRow, from_given: bool, now_us: i64) {
@@ -91,6 +122,27 @@ pub(super) fn take_out<S: State>(
         })?);
     }
     Ok(members)
+}
+
+/// Takes the name of a memory that goes out of the statements of one that was taken back in its favour.
+/// They stay taken back: that was decided.
+pub(super) fn forget_winner<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    loser: &MemoryRow,
+    winner: &str,
+) -> Step<()> {
+    for statement in &loser.statements {
+        let group = keys::fact::group_prefix(space, statement);
+        if load(context, &group)?.iter().any(|row| row.retracted_by.as_deref() == Some(winner)) {
+            alter(context, space, statement, |rows| {
+                for row in rows.iter_mut().filter(|row| row.retracted_by.as_deref() == Some(winner)) {
+                    row.retracted_by = None;
+                }
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// Retracts a statement, or takes its retraction back where `retracted` is `None`.
@@ -295,12 +347,27 @@ fn relink<S: State>(
     join(&mut memory.overrides, &links.overrides);
     join(&mut memory.possible_conflicts, &links.conflicts);
     if links.superseded_by.is_some() {
+        if let Some(before) = memory.superseded_by.take().filter(|before| !members.contains(before)) {
+            no_longer_supersedes(context, space, &before, id)?;
+        }
         memory.superseded_by.clone_from(&links.superseded_by);
     }
     if memory != old {
         context.rows.write(keys::memory::key(space, id), &memory)?;
     }
     refresh(context, space, &memory)
+}
+
+/// Takes a memory out of the list of those whose place another one took.
+pub(super) fn no_longer_supersedes<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    winner: &str,
+    id: &str,
+) -> Step<()> {
+    let Some(mut winner_row) = context.rows.memory(space, winner)? else { return Ok(()) };
+    winner_row.supersedes.retain(|other| other != id);
+    Ok(context.rows.write(keys::memory::key(space, winner), &winner_row)?)
 }
 
 /// Takes the links to these memories out.

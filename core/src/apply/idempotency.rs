@@ -66,6 +66,8 @@ fn requested_ids(write: &Write) -> Vec<String> {
         Write::Dialogue(change) => vec![change.session.clone()],
         Write::EndSession { session, .. } | Write::DeleteSession { session, .. } => vec![session.clone()],
         Write::Digest(digest) => vec![digest.session.clone()],
+        Write::Erase(step) => vec![step.id().to_owned()],
+        Write::Import(items) => items.iter().map(|item| item.id().to_owned()).collect(),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::memory::{IdempotencyId, MemoryRow, Status};
 use crate::outcome::ItemStatus;
 use crate::space::SpaceKey;
 use crate::state::State;
+use crate::transfer::Links;
 use crate::{Error, ErrorCode};
 use std::collections::BTreeSet;
 
@@ -62,29 +63,82 @@ pub(super) fn relink<S: State>(
     Ok(vec![add::answer(id, memory.version, ItemStatus::Updated, IdempotencyId::Requested)])
 }
 
-fn recheck(space: &SpaceKey, id: &str, at_us: i64) -> Due {
+pub(super) fn recheck(space: &SpaceKey, id: &str, at_us: i64) -> Due {
     Due { at_us, space: space.clone(), kind: DueKind::Recheck, id: id.to_owned() }
 }
 
-/// Takes every link to a memory that goes out of the memories it names.
+/// Takes every link to a memory that goes out of the memories it names, and of those that were in a group
+/// with it: links are not always mutual there.
 pub(super) fn forget<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     id: &str,
     memory: &MemoryRow,
+    members: &BTreeSet<String>,
 ) -> Step<()> {
-    let gone = BTreeSet::from([id.to_owned()]);
     let named = memory.supersedes.iter().chain(&memory.possible_conflicts).chain(&memory.superseded_by);
-    for other_id in named.collect::<BTreeSet<_>>() {
-        let Some(mut other) = context.rows.memory(space, other_id)? else { continue };
-        let before = other.clone();
-        facts::cut(&mut other, &gone);
-        if other != before {
-            context.rows.write(keys::memory::key(space, other_id), &other)?;
-            facts::refresh(context, space, &other)?;
-        }
+    for other_id in named.chain(members).filter(|other| *other != id).collect::<BTreeSet<_>>() {
+        unlink(context, space, other_id, id)?;
     }
     Ok(())
+}
+
+/// Takes the links to a memory out of those that were in a group with it: what it says now may belong to
+/// another one.
+pub(super) fn unlink_all<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    members: &BTreeSet<String>,
+    id: &str,
+) -> Step<()> {
+    members.iter().filter(|other| *other != id).try_for_each(|other| unlink(context, space, other, id))
+}
+
+/// Takes the links to `gone` out of a memory, if it is there.
+fn unlink<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, id: &str, gone: &str) -> Step<()> {
+    let Some(other) = context.rows.memory(space, id)? else { return Ok(()) };
+    facts::forget_winner(context, space, &other, gone)?;
+    let Some(mut other) = context.rows.memory(space, id)? else { return Ok(()) };
+    let before = other.clone();
+    facts::cut(&mut other, &BTreeSet::from([gone.to_owned()]));
+    if other != before {
+        context.rows.write(keys::memory::key(space, id), &other)?;
+        facts::refresh(context, space, &other)?;
+    }
+    Ok(())
+}
+
+/// Links a memory as it was linked where it comes from, as far as the others are here. Answers whether
+/// that changed anything.
+pub(super) fn restore<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, links: &Links) -> Step<bool> {
+    let old = update::current(context, space, &links.id, None)?;
+    let mut memory = old.clone();
+    for id in &links.supersedes {
+        if context.rows.memory(space, id)?.is_some() {
+            facts::join(&mut memory.supersedes, std::slice::from_ref(id));
+        }
+    }
+    let mut conflicts = Vec::new();
+    for id in &links.possible_conflicts {
+        if let Some(other) = context.rows.memory(space, id)? {
+            facts::join(&mut memory.possible_conflicts, std::slice::from_ref(id));
+            conflicts.push(other);
+        }
+    }
+    if let (None, Some(id)) = (&memory.superseded_by, &links.superseded_by)
+        && context.rows.memory(space, id)?.is_some()
+    {
+        memory.superseded_by = Some(id.clone());
+    }
+    if memory == old {
+        return Ok(false);
+    }
+    context.rows.write(keys::memory::key(space, &links.id), &memory)?;
+    for other in &conflicts {
+        facts::refresh(context, space, other)?;
+    }
+    facts::refresh(context, space, &memory)?;
+    Ok(true)
 }
 
 /// Takes one statement back.
@@ -142,8 +196,13 @@ fn ordinals(memory: &MemoryRow) -> impl Iterator<Item = u8> + use<> {
 /// Links two memories as a caller decided, whatever their statements are; one whose statements do
 /// not carry it falls as a whole.
 fn give_way<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, keep: &str, id: &str) -> Step<()> {
-    let mut winner = update::current(context, space, keep, None)?;
     let mut loser = update::current(context, space, id, None)?;
+    if let Some(before) = loser.superseded_by.take().filter(|before| before != keep) {
+        // One memory took its place; the one before it has no part in it any more.
+        facts::no_longer_supersedes(context, space, &before, id)?;
+        loser = MemoryRow { superseded_by: None, ..update::current(context, space, id, None)? };
+    }
+    let mut winner = update::current(context, space, keep, None)?;
     facts::join(&mut winner.supersedes, &[id.to_owned()]);
     winner.possible_conflicts.retain(|other| other != id);
     loser.possible_conflicts.retain(|other| other != keep);

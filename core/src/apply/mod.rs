@@ -10,10 +10,12 @@ mod add;
 mod blocks;
 mod chunks;
 mod delete;
+mod erase;
 mod facts;
 mod feedback;
 mod graph;
 mod idempotency;
+mod import;
 mod links;
 mod meta;
 mod procedures;
@@ -28,11 +30,12 @@ mod update;
 
 use crate::codec::CodecError;
 use crate::command::{Command, SpaceCommand, Write};
+use crate::erasure::EraseStep;
 use crate::event::Event;
 use crate::memory::IdempotencyItem;
 use crate::outcome::{ItemOutcome, Outcome};
 use crate::state::{Overlay, Reader, State, StateError};
-use crate::{Error, keys};
+use crate::{Error, ErrorCode, keys};
 use rows::Rows;
 
 /// The version of the state machine: what commands there are, and what applying each of them means.
@@ -40,7 +43,7 @@ use rows::Rows;
 /// each other what they know. 1: the first one that knows [`Command::HashPoint`]. Before it there was
 /// no way to tell; such a replica counts as 0. 2: the first one that knows the tiers beside memories.
 /// 3: merges and splits of entities, rules of tenants, second looks for possible conflicts
-/// ([`Command::known_since`]). 4: sessions, and chunks of memories.
+/// ([`Command::known_since`]). 4: sessions, chunks of memories, erasures and imports.
 pub const STATE_VERSION: u32 = 4;
 
 /// Where in the log a command stands, and when its leader proposed it.
@@ -176,6 +179,12 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
         return Ok(outcome);
     }
     let space = &command.space;
+    let is_step = matches!(&command.write, Write::Erase(step) if !matches!(step, EraseStep::Begin { .. }));
+    if !is_step && context.rows.counters(space)?.erasing.is_some() {
+        let detail =
+            "this space is being erased, and takes no writes until its rows are gone; retry in a moment";
+        return Err(Error::new(ErrorCode::Unavailable, detail).into());
+    }
     let answers = match &command.write {
         Write::Add(add) => add::apply(context, space, add)?,
         Write::Update(update) => update::apply(context, space, update)?,
@@ -196,6 +205,8 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
             sessions::delete(context, space, session, *if_version)?
         }
         Write::Digest(digest) => sessions::digest(context, space, digest)?,
+        Write::Erase(step) => erase::apply(context, space, step)?,
+        Write::Import(items) => import::apply(context, space, items)?,
     };
     let (items, kept) = answers.into_iter().unzip();
     if let Some(identity) = &command.idempotency {

@@ -108,6 +108,19 @@ impl<'a, S: State> Rows<'a, S> {
         Ok(())
     }
 
+    /// Makes a memory findable by its text, whoever says the same.
+    pub(super) fn seize_text(&mut self, space: &SpaceKey, hash: u128, id: &str) -> Result<()> {
+        Ok(self.state.put(keys::text_hash::key(space, hash), keys::text_hash::value(id))?)
+    }
+
+    /// Leads from the memories that one was made from to it.
+    pub(super) fn put_derived(&mut self, space: &SpaceKey, id: &str, sources: &[String]) -> Result<()> {
+        for source in sources {
+            self.put(keys::derived::key(space, source, id), keys::derived::value())?;
+        }
+        Ok(())
+    }
+
     pub(super) fn put_due(&mut self, due: &Due) -> Result<()> {
         Ok(self.state.put(due.key(), keys::due::value())?)
     }

@@ -32,15 +32,24 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<
         context.rows.delete(key)?;
         match due.kind {
             DueKind::Recheck => {}
-            DueKind::Expiry => expire_memory(context, &due)?,
             DueKind::Idempotency => idempotency::expire(context, &due.space)?,
             DueKind::Tombstone => expire_tombstones(context, &due.space)?,
+            DueKind::Receipt => context.rows.delete(&keys::erasure::key(&due.space, &due.id))?,
+            // The whole space goes; half of the rows of a memory may be gone already.
+            DueKind::Derived | DueKind::Expiry | DueKind::Task | DueKind::Session
+                if is_being_erased(context, &due.space)? => {}
+            DueKind::Expiry => expire_memory(context, &due)?,
+            DueKind::Derived => delete::cascade(context, &due.space, &due.id).map(drop)?,
             DueKind::Task => tasks::expire(context, &due)?,
             DueKind::Session => sessions::due(context, &due)?,
         }
         done += 1;
     }
     Ok(Outcome::Swept { done, more: done > 0 && rows.len() == usize::from(limit) })
+}
+
+fn is_being_erased<S: State>(context: &Context<'_, S>, space: &SpaceKey) -> Step<bool> {
+    Ok(context.rows.counters(space)?.erasing.is_some())
 }
 
 fn expire_memory<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<()> {

@@ -180,6 +180,6 @@ pub(super) fn expire<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<
     Ok(())
 }
 
-fn due(space: &SpaceKey, id: &str, at_us: i64) -> Due {
+pub(super) fn due(space: &SpaceKey, id: &str, at_us: i64) -> Due {
     Due { at_us, space: space.clone(), kind: DueKind::Task, id: id.to_owned() }
 }

@@ -1,6 +1,6 @@
 //! A new version of a memory, by compare-and-set.
 
-use super::{Answers, Context, Step, add, chunks, facts};
+use super::{Answers, Context, Step, add, chunks, facts, links};
 use crate::command::Update;
 use crate::event::Event;
 use crate::keys;
@@ -30,14 +30,18 @@ pub(super) fn apply<S: State>(
     let version = old.version + 1;
     let mut memory = add::memory_row(item, old.seq, version, context.now_us);
     keep_links(&mut memory, &old);
+    // What it was made from stays known: its earlier versions go with that, too.
+    facts::join(&mut memory.derived_from, &old.derived_from);
     if update.keep_statements {
         memory.statements.clone_from(&old.statements);
         memory.whole = old.whole;
     } else {
         let members = facts::take_out(context, space, &old)?;
         facts::cut(&mut memory, &members);
+        links::unlink_all(context, space, &members, id)?;
     }
     context.rows.write(keys::memory::key(space, id), &memory)?;
+    context.rows.put_derived(space, id, &memory.derived_from)?;
     if old.text_hash != item.text_hash {
         context.rows.release_text(space, old.text_hash, id)?;
         context.rows.claim_text(space, item.text_hash, id)?;
@@ -124,7 +128,15 @@ fn keep_version<S: State>(
     old_row: &IndexRow,
 ) -> Step<()> {
     let index = IndexRow { terms: Vec::new(), vector: None, ..old_row.clone() };
-    let history = HistoryRow { memory: old.clone(), index, replaced_us: context.now_us };
+    // Links are those of the memory as it is: an old version must not go on naming what was deleted.
+    let memory = MemoryRow {
+        supersedes: Vec::new(),
+        superseded_by: None,
+        overrides: Vec::new(),
+        possible_conflicts: Vec::new(),
+        ..old.clone()
+    };
+    let history = HistoryRow { memory, index, replaced_us: context.now_us };
     context.rows.write(keys::history::key(space, id, old.version), &history)?;
     if let Some(too_old) = old.version.checked_sub(HISTORY_VERSIONS_MAX) {
         context.rows.delete(&keys::history::key(space, id, too_old))?;

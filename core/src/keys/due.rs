@@ -19,6 +19,10 @@ pub enum DueKind {
     Idempotency = 2,
     /// The oldest tombstone of the space may go; no id.
     Tombstone = 3,
+    /// The receipt of an erasure may go; the id is the erasure's.
+    Receipt = 4,
+    /// What was made from a memory that is gone must go as well; the id is that memory's.
+    Derived = 5,
     /// A session is as old as it may get, or its deletion goes on; the id is the session's.
     Session = 6,
     /// A task reaches its `expires_us`; the id is the task's.
@@ -73,6 +77,8 @@ impl Due {
             1 => DueKind::Expiry,
             2 => DueKind::Idempotency,
             3 => DueKind::Tombstone,
+            4 => DueKind::Receipt,
+            5 => DueKind::Derived,
             6 => DueKind::Session,
             7 => DueKind::Task,
             8 => DueKind::Recheck,

@@ -12,9 +12,11 @@
 
 pub mod block;
 pub mod counters;
+pub mod derived;
 pub mod due;
 pub mod edge;
 pub mod entity;
+pub mod erasure;
 pub mod fact;
 pub mod history;
 pub mod idempotency;
@@ -64,6 +66,8 @@ pub enum Family {
     TextHash = 0x12,
     /// [`history`]
     History = 0x13,
+    /// [`derived`]
+    Derived = 0x14,
     /// [`fact`]
     Fact = 0x20,
     /// [`entity`]
@@ -86,10 +90,39 @@ pub enum Family {
     SessionMemory = 0x39,
     /// [`tombstone`]
     Tombstone = 0x40,
+    /// [`erasure`]
+    Erasure = 0x41,
     /// [`idempotency`]
     Idempotency = 0x50,
     /// Reserved: the feed of changes.
     Change = 0x60,
+}
+
+impl Family {
+    /// Every family. A test holds it complete.
+    pub const ALL: [Self; 21] = [
+        Self::Space,
+        Self::Counters,
+        Self::Memory,
+        Self::IndexRow,
+        Self::TextHash,
+        Self::History,
+        Self::Derived,
+        Self::Fact,
+        Self::Entity,
+        Self::Edge,
+        Self::Session,
+        Self::Turn,
+        Self::Task,
+        Self::Block,
+        Self::Procedure,
+        Self::Summary,
+        Self::SessionMemory,
+        Self::Tombstone,
+        Self::Erasure,
+        Self::Idempotency,
+        Self::Change,
+    ];
 }
 
 /// `slot . path`: the prefix of everything stored for one partition of a space.
@@ -241,6 +274,18 @@ mod tests {
         let mut expected = spaces.to_vec();
         expected.sort_by_key(space_prefix);
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_list_of_families_is_complete() {
+        let source = include_str!("mod.rs");
+        let body = source.split_once("pub enum Family {").and_then(|(_, rest)| rest.split_once("\n}"));
+        let body = body.expect("the enum").0;
+        let variants = body.lines().filter(|line| line.contains(" = 0x")).count();
+        assert_eq!(Family::ALL.len(), variants);
+        let numbers: std::collections::BTreeSet<u8> =
+            Family::ALL.iter().map(|family| *family as u8).collect();
+        assert_eq!(numbers.len(), variants, "each once");
     }
 
     #[test]

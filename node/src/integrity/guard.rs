@@ -334,6 +334,7 @@ mod tests {
             quarantined: false,
             visible: Some(visible),
             points: points.iter().map(|index| (*index, 1)).collect(),
+            ..ReplicaReport::default()
         };
         let own = report(9, &[5, 9]);
         let forgot = |other: ReplicaReport| has_forgotten(1, &own, &Reports::from([(1, &own), (2, &other)]));

@@ -126,7 +126,7 @@ mod tests {
 
     fn report(points: &[(u64, u128)]) -> ReplicaReport {
         let visible = points.last().map(|(index, _)| *index);
-        ReplicaReport { quarantined: false, visible, points: points.to_vec() }
+        ReplicaReport { quarantined: false, visible, points: points.to_vec(), ..ReplicaReport::default() }
     }
 
     fn bad(points: &[(u64, u128)]) -> ReplicaReport {

@@ -27,6 +27,7 @@ mod threads;
 mod versions;
 
 pub(crate) use checks::{Checks, Extent, Outcome, Standing};
+pub(crate) use rebuild::renew;
 pub use settings::IntegritySettings;
 pub(crate) use versions::Versions;
 

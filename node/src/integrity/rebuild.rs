@@ -29,7 +29,7 @@ pub(super) async fn rebuild(
     let own = replica.state.snapshots().newest();
     let has_own = own.is_some() || replica.group.purged().is_none();
     if has_own {
-        match from(&replica, own.clone(), permit.point, &stop).await {
+        match from(&replica, own.clone(), permit.point, &stop, true).await {
             Ok(kept) => return Ok(kept),
             Err(error @ RebuildError::WrongSource { .. }) => {
                 tracing::error!(group = replica.group.id(), %error, "this replica's own files are wrong as well");
@@ -43,7 +43,17 @@ pub(super) async fn rebuild(
     }
     // The file comes from one of those that agree, and holds at least what they agreed on.
     let must = permit.point.filter(|(index, _)| *index >= file.id().index);
-    from(&replica, Some(file), must, &stop).await.map_err(|error| error.to_string())
+    from(&replica, Some(file), must, &stop, true).await.map_err(|error| error.to_string())
+}
+
+/// Makes a sound replica anew from its newest file and the log behind it: its directory then holds nothing
+/// that was erased before that file was written.
+pub(crate) async fn renew(replica: &Replica, stop: Arc<AtomicBool>) -> Result<PathBuf, RebuildError> {
+    let Some(file) = replica.state.snapshots().newest() else {
+        return Err(RebuildError::GivenUp("there is no snapshot file"));
+    };
+    // It must come to what the replica holds: the running hash at the end of the last entry.
+    from(replica, Some(file), None, &stop, false).await
 }
 
 /// Makes it from a file and its log.
@@ -52,6 +62,7 @@ async fn from(
     file: Option<Arc<SnapshotFile>>,
     must: Option<(u64, u128)>,
     stop: &Arc<AtomicBool>,
+    keep: bool,
 ) -> Result<PathBuf, RebuildError> {
     let (replica, stop) = (replica.clone(), Arc::clone(stop));
     let runtime = tokio::runtime::Handle::current();
@@ -61,7 +72,8 @@ async fn from(
             runtime.block_on(read).map_err(|error| error.to_string())
         };
         let must = must.map(|(index, hash)| point(index, hash));
-        replica.state.rebuild(&Source { file: file.as_deref(), must, entries: &entries, stop: &stop })
+        let file = file.as_deref();
+        replica.state.rebuild(&Source { file, must, entries: &entries, stop: &stop, keep })
     };
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(RebuildError::Log(format!("the rebuild panicked: {error}"))))

@@ -3,7 +3,7 @@ use prometheus::{HistogramVec, IntCounterVec};
 use std::time::Instant;
 
 /// The calls of the service: one label value for each.
-const METHODS: [&str; 15] = [
+const METHODS: [&str; 18] = [
     "write",
     "get",
     "list",
@@ -19,6 +19,9 @@ const METHODS: [&str; 15] = [
     "topology",
     "hash_point",
     "verify",
+    "export",
+    "space_stats",
+    "get_erasure",
 ];
 
 /// Calls that routers make.

@@ -6,6 +6,7 @@ use holdfast_core::command::{SpaceCommand, Verdict, Write};
 use holdfast_core::memory::Kind;
 use holdfast_core::outcome::{ItemStatus, Outcome};
 use holdfast_core::tiers::task::TaskChange;
+use holdfast_core::transfer::Item;
 use prometheus::{Histogram, IntCounter, IntCounterVec};
 use std::time::Duration;
 
@@ -139,13 +140,21 @@ impl WriteMetrics {
             | Write::SplitEntities { .. }
             | Write::Relink { .. }
             | Write::Block(_)
-            | Write::Procedure(_) => {}
+            | Write::Procedure(_)
+            | Write::Erase(_) => {}
             // Of sessions nothing is counted but what jobs make of them.
             Write::Turns(_)
             | Write::Dialogue(_)
             | Write::EndSession { .. }
             | Write::DeleteSession { .. }
             | Write::Digest(_) => {}
+            Write::Import(imported) => {
+                for (item, answer) in imported.iter().zip(items) {
+                    if let Item::Memory(memory) = item {
+                        self.memory(memory.memory.index.kind, answer.status);
+                    }
+                }
+            }
             Write::Feedback { items: given } => {
                 let recorded =
                     given.iter().zip(items).filter(|(_, item)| item.status == ItemStatus::Recorded);

@@ -340,6 +340,14 @@ impl RaftNode {
         fetched.map_err(|error| error.to_string())
     }
 
+    /// Makes the files of the log anew: what was purged from it is gone from the disk when this returns.
+    ///
+    /// # Errors
+    /// When the log has failed or is closed.
+    pub(crate) async fn renew_log_files(&self) -> Result<(), LogError> {
+        self.log.renew_files().await
+    }
+
     /// Why the log takes nothing any more, if so: no group of this node works then, until it starts again.
     pub fn log_failure(&self) -> Option<String> {
         self.log.failure()

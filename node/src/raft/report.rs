@@ -12,6 +12,7 @@ use super::network::Peers;
 use super::record::{self, DecodeError, FORMAT};
 use super::service::Registry;
 use super::types::{GroupId, NodeId};
+use crate::erasing::Forgotten;
 
 /// Points that a report names, of each group: the newest.
 const POINTS_MAX: usize = 8;
@@ -25,6 +26,8 @@ pub struct ReplicaReport {
     pub quarantined: bool,
     /// How far it has applied its log; `None` for an empty state.
     pub visible: Option<u64>,
+    /// Up to where what was erased has left its copies.
+    pub forgotten: Forgotten,
     /// Log indices that rise, each with the hash over the rows there; the last one may be `visible`.
     pub points: Vec<(u64, u128)>,
 }
@@ -87,7 +90,9 @@ mod tests {
     #[test]
     fn reports_survive_the_round_trip_and_keep_the_newest_points() {
         let points = (0..20).map(|index| (index, u128::MAX - u128::from(index))).collect();
-        let replica = ReplicaReport { quarantined: true, visible: Some(19), points }.trimmed();
+        let replica =
+            ReplicaReport { quarantined: true, visible: Some(19), points, forgotten: Forgotten::default() }
+                .trimmed();
         assert_eq!(replica.points.len(), POINTS_MAX);
         assert_eq!(replica.points.last(), Some(&(19, u128::MAX - 19)));
         let groups = vec![(0, ReplicaReport::default()), (7, replica.clone())];

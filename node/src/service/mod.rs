@@ -6,6 +6,7 @@
 mod facts;
 pub(crate) mod gate;
 mod graph;
+mod lifecycle;
 mod meta;
 mod reads;
 mod recall;
@@ -19,6 +20,7 @@ mod turns;
 mod verify;
 mod write;
 
+use crate::erasing::EraseSettings;
 use crate::integrity::{Checks, Integrity, Versions};
 use crate::metrics::{NodeMetrics, ProposalMetrics};
 use crate::raft::{Group, GroupId, ProposeError, Proposed, RaftNode};
@@ -80,6 +82,7 @@ struct Inner {
     metrics: Arc<NodeMetrics>,
     checks: Arc<Checks>,
     versions: Versions,
+    erasure: EraseSettings,
 }
 
 /// The cluster as it was founded.
@@ -87,6 +90,7 @@ pub(crate) struct Layout {
     pub(crate) cluster_id: String,
     pub(crate) shards: u16,
     pub(crate) members: Vec<v1::Member>,
+    pub(crate) erasure: EraseSettings,
 }
 
 impl NodeService {
@@ -99,7 +103,7 @@ impl NodeService {
         metrics: Arc<NodeMetrics>,
         integrity: &Integrity,
     ) -> Self {
-        let Layout { cluster_id, shards, members } = layout;
+        let Layout { cluster_id, shards, members, erasure } = layout;
         let inner = Inner {
             incarnation: incarnation(&cluster_id),
             cluster_id,
@@ -113,6 +117,7 @@ impl NodeService {
             metrics,
             checks: Arc::clone(integrity.checks()),
             versions: integrity.versions().clone(),
+            erasure,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -321,5 +326,26 @@ impl v1::node_server::Node for NodeService {
         request: Request<v1::VerifyRequest>,
     ) -> Result<Response<v1::VerifyResponse>, Status> {
         self.answer("verify", self.verify_replica(request.into_inner())).await
+    }
+
+    async fn export(
+        &self,
+        request: Request<v1::ExportRequest>,
+    ) -> Result<Response<v1::ExportResponse>, Status> {
+        self.answer("export", self.export_piece(request.into_inner())).await
+    }
+
+    async fn space_stats(
+        &self,
+        request: Request<v1::SpaceStatsRequest>,
+    ) -> Result<Response<v1::SpaceStatsResponse>, Status> {
+        self.answer("space_stats", self.read_stats(request.into_inner())).await
+    }
+
+    async fn get_erasure(
+        &self,
+        request: Request<v1::GetErasureRequest>,
+    ) -> Result<Response<v1::GetErasureResponse>, Status> {
+        self.answer("get_erasure", self.read_erasure(request.into_inner())).await
     }
 }

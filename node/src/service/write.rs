@@ -3,6 +3,7 @@ use crate::raft::GroupId;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
 use holdfast_core::command::{Command, MetaCommand, Write};
+use holdfast_core::erasure::EraseStep;
 use holdfast_core::limits::ATOMIC_BYTES_MAX;
 use holdfast_core::outcome::Outcome;
 use holdfast_core::space::Shard;
@@ -40,9 +41,7 @@ impl NodeService {
     /// Whether this access may propose this command to this group.
     fn admit(&self, access: &Access, command: &Command, asked: v1::Owner) -> Result<(), Refused> {
         match command {
-            Command::Space(command) if matches!(command.write, Write::Digest(_) | Write::Relink { .. }) => {
-                Err(only_leaders())
-            }
+            Command::Space(command) if is_a_leaders(&command.write) => Err(only_leaders()),
             Command::Space(command) => {
                 access.check(&command.space, Rights::WRITE)?;
                 if command.claims_admin() {
@@ -59,6 +58,15 @@ impl NodeService {
             }
             Command::Sweep { .. } | Command::HashPoint => Err(only_leaders()),
         }
+    }
+}
+
+/// Whether nobody but a leader proposes this write.
+fn is_a_leaders(write: &Write) -> bool {
+    match write {
+        Write::Digest(_) | Write::Relink { .. } => true,
+        Write::Erase(step) => !matches!(step, EraseStep::Begin { .. }),
+        _ => false,
     }
 }
 

@@ -10,6 +10,7 @@ use super::sled_reader::{ShardReader, SledReader};
 use super::snapshots::BuildError;
 use super::snapshots::{BuildLimits, restore};
 use super::view::Views;
+use crate::erasing::Forgotten;
 use crate::index::Spaces;
 use crate::metrics::ApplyMetrics;
 use crate::raft::{
@@ -85,6 +86,10 @@ pub struct ShardState {
     pub(super) install_waits: AtomicBool,
     /// Set once its disk has failed.
     pub(super) disk: DiskFailure,
+    /// Up to where what was erased has left the copies of this replica, since the process started.
+    pub(super) forgotten: Mutex<Forgotten>,
+    /// A snapshot file is wanted that is not older than this.
+    pub(super) snapshot_wanted: AtomicU64,
 }
 
 /// What is guarded by the mutex of applies.
@@ -134,9 +139,10 @@ impl ShardState {
             quarantine.end(now_us).map_err(|error| OpenError::Io { path: dir.to_owned(), error })?;
         }
         let snapshots = SnapshotFiles::open(&dir.join("snapshots"), cluster, group)?;
-        let mut installed = 0;
+        let (mut installed, mut made_from) = (0, None);
         if let Some(restored) = restore(&snapshots, &mut files, applied.last, cache_bytes)? {
             (db, applied) = restored;
+            made_from = applied.last.map(|last| last.index);
             installed = 1;
         }
         if applied.kinds.is_none() {
@@ -171,6 +177,8 @@ impl ShardState {
             doubted: AtomicBool::new(false),
             install_waits: AtomicBool::new(false),
             disk: DiskFailure::default(),
+            forgotten: Mutex::new(Forgotten { database: made_from.unwrap_or(0), ..Forgotten::default() }),
+            snapshot_wanted: AtomicU64::new(0),
         })
     }
 
@@ -239,6 +247,33 @@ impl ShardState {
     /// The last points at which the hash was kept, oldest first.
     pub fn points(&self) -> Vec<Point> {
         self.points.lock().all()
+    }
+
+    /// Up to where what was erased has left the copies of this replica, as far as this process knows.
+    pub fn forgotten(&self) -> Forgotten {
+        *self.forgotten.lock()
+    }
+
+    /// The images hold nothing any more that was erased up to this index.
+    pub(crate) fn forgot_images(&self, index: u64) {
+        let mut forgotten = self.forgotten.lock();
+        forgotten.images = forgotten.images.max(index);
+    }
+
+    /// Neither do log and snapshot files.
+    pub(crate) fn forgot_log(&self, index: u64) {
+        let mut forgotten = self.forgotten.lock();
+        forgotten.log = forgotten.log.max(index);
+    }
+
+    /// Asks for a snapshot file that is not older than this, and for the log to go as far.
+    pub(crate) fn want_snapshot(&self, index: u64) {
+        self.snapshot_wanted.fetch_max(index, Ordering::Relaxed);
+    }
+
+    /// Since which index a snapshot file is wanted; 0 if none is.
+    pub(crate) fn snapshot_wanted(&self) -> u64 {
+        self.snapshot_wanted.load(Ordering::Relaxed)
     }
 
     /// Whether this replica may be believed: what reads, writers and other replicas ask first.
@@ -341,7 +376,8 @@ impl Applier for ShardState {
         {
             points.push((index, hash.0));
         }
-        Some(ReplicaReport { quarantined: self.quarantine.holds(), visible: index, points })
+        let (quarantined, forgotten) = (self.quarantine.holds(), self.forgotten());
+        Some(ReplicaReport { quarantined, visible: index, points, forgotten })
     }
 
     fn may_be_copied(&self) -> bool {

@@ -175,6 +175,17 @@ impl ShardFiles {
         Ok(self.dir.join(format!("lost-{previous}")))
     }
 
+    /// Removes the databases that are not the current one, and those that were kept for whoever wants to
+    /// look. Answers where the current one is.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(super) fn remove_all_others(&self) -> Result<PathBuf, OpenError> {
+        self.remove_others()?;
+        remove_lost(&self.dir)?;
+        Ok(sled_dir(&self.dir, self.current.generation))
+    }
+
     /// Removes the databases that are not the current one. Whoever has one open may go on reading it.
     ///
     /// # Errors
@@ -326,14 +337,20 @@ fn put_aside(dir: &Path, generation: u64) -> Result<(), OpenError> {
     if !from.is_dir() {
         return Ok(());
     }
+    remove_lost(dir)?;
+    fs::rename(&from, dir.join(format!("lost-{generation}"))).map_err(|error| io_error(&from, error))?;
+    crash_point(Step::StateAside);
+    Ok(())
+}
+
+/// Removes what was kept earlier.
+fn remove_lost(dir: &Path) -> Result<(), OpenError> {
     for entry in fs::read_dir(dir).map_err(|error| io_error(dir, error))? {
         let path = entry.map_err(|error| io_error(dir, error))?.path();
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lost-")) {
             remove_if_there(&path)?;
         }
     }
-    fs::rename(&from, dir.join(format!("lost-{generation}"))).map_err(|error| io_error(&from, error))?;
-    crash_point(Step::StateAside);
     Ok(())
 }
 

@@ -116,7 +116,7 @@ fn rebuild(
         let wanted = log.iter().filter(|entry| (first..end).contains(&entry.position.index));
         Ok(wanted.take(2).cloned().collect())
     };
-    state.rebuild(&Source { file, must, entries: &entries, stop: &AtomicBool::new(false) })
+    state.rebuild(&Source { file, must, entries: &entries, stop: &AtomicBool::new(false), keep: true })
 }
 
 #[test]

@@ -72,6 +72,9 @@ pub struct Source<'a> {
     pub entries: &'a dyn Fn(u64, u64) -> Result<Vec<CommittedEntry>, String>,
     /// Set to give up.
     pub stop: &'a AtomicBool,
+    /// Whether the state that was there is kept for whoever wants to look: one that was wrong is. One that
+    /// holds what was erased is not, nor is any that was kept before.
+    pub keep: bool,
 }
 
 /// The database that is being made.
@@ -205,6 +208,13 @@ impl ShardState {
         if draft.applied.last != last {
             return Err(RebuildError::GivenUp("the snapshot file is newer than what is applied"));
         }
+        // A state that was sound is only replaced by an equal one.
+        if !source.keep {
+            draft.check_point(
+                Some(Point { index: last.map_or(0, |last| last.index), hash: applying.applied.hash }),
+                source,
+            )?;
+        }
         draft.db.flush().map_err(|error| sled_error(&error))?;
         let Draft { db, applied, points } = draft;
         // For whoever wants to look; what the old one has not written by now is lost with it.
@@ -215,13 +225,16 @@ impl ShardState {
         let files = files.as_mut().ok_or(RebuildError::GivenUp("the state is closed"))?;
         files.switch_to_next()?;
         // From here on the new one is the state, whatever happens to the old directory.
-        let kept = files.keep_previous();
+        let kept = if source.keep { files.keep_previous() } else { files.remove_all_others() };
         *self.db.write() = db;
         // Every load that began before now is cancelled, every later one reads the new database.
         self.spaces.forget(|space| self.owns(space));
         self.points.lock().replace(points);
         self.publish(&applied);
         *applying = Applying { applied, views: Views::default(), failed: false };
+        if let (false, true, Some(file)) = (source.keep, kept.is_ok(), source.file) {
+            self.made_from(file.id().index);
+        }
         self.installed.fetch_add(1, Ordering::Relaxed);
         Ok(kept.unwrap_or_else(|error| {
             tracing::warn!(group = self.group, %error, "the old state could not be kept");

@@ -97,7 +97,9 @@ impl SimService {
             | Write::Dialogue(_)
             | Write::EndSession { .. }
             | Write::DeleteSession { .. }
-            | Write::Digest(_) => Vec::new(),
+            | Write::Digest(_)
+            | Write::Erase(_)
+            | Write::Import(_) => Vec::new(),
         };
         let outcome = Outcome::Items { items, log_index: index, replayed: false };
         let outcome = outcome.encode().map_err(|error| refusals::internal(&error))?;
@@ -221,6 +223,24 @@ impl v1::node_server::Node for SimService {
     }
 
     async fn verify(&self, _: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
+        unasked()
+    }
+
+    async fn export(&self, _: Request<v1::ExportRequest>) -> Result<Response<v1::ExportResponse>, Status> {
+        unasked()
+    }
+
+    async fn space_stats(
+        &self,
+        _: Request<v1::SpaceStatsRequest>,
+    ) -> Result<Response<v1::SpaceStatsResponse>, Status> {
+        unasked()
+    }
+
+    async fn get_erasure(
+        &self,
+        _: Request<v1::GetErasureRequest>,
+    ) -> Result<Response<v1::GetErasureResponse>, Status> {
         unasked()
     }
 }

@@ -99,6 +99,11 @@ impl Scheduler {
         if self.failures.get(&group).is_some_and(|(_, again)| Instant::now() < *again) {
             return false;
         }
+        // What was erased must leave files and log in time.
+        let newest = state.snapshots().newest_index().unwrap_or(0);
+        if state.snapshot_wanted() > newest {
+            return true;
+        }
         let due = self.due_bytes(state);
         let since = state.log_bytes_since_snapshot();
         since > due || (held_back && since > due / HELD_BACK_PART)
@@ -166,7 +171,8 @@ impl Scheduler {
     /// a whole file, for as long as the log does not grow by another such span.
     fn purge_upto(&self, group: &Group, state: &ShardState, file: &SnapshotFile) -> Option<u64> {
         let index = file.id().index;
-        let too_long = state.log_bytes_since_snapshot() > self.due_bytes(state) / 2;
+        let is_wanted = state.snapshot_wanted() > group.purged().unwrap_or(0);
+        let too_long = is_wanted || state.log_bytes_since_snapshot() > self.due_bytes(state) / 2;
         let upto = match group.first_missing() {
             Some(missing) if !too_long => missing.checked_sub(1)?.min(index),
             _ => index,

@@ -81,7 +81,7 @@ pub(super) fn derive_whole(
 }
 
 /// The hash by which an exact repetition is found.
-pub(super) fn hash_of(content: &str, speaker: Option<&str>) -> u128 {
+pub(crate) fn hash_of(content: &str, speaker: Option<&str>) -> u128 {
     text_hash::hash(&text::normalize(content), speaker)
 }
 

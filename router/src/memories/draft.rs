@@ -398,7 +398,7 @@ fn mode(name: Option<&str>, valid_to_us: Option<i64>, reason: Option<String>) ->
 }
 
 /// Fields of the caller's own as canonical JSON, within the limits of metadata.
-fn canonical(field: &str, fields: Map<String, Value>) -> Result<String> {
+pub(crate) fn canonical(field: &str, fields: Map<String, Value>) -> Result<String> {
     let value = Value::Object(fields);
     let (depth, max) = (json::depth(&value), limits::METADATA_DEPTH_MAX);
     if depth > max {
@@ -418,7 +418,7 @@ fn canonical(field: &str, fields: Map<String, Value>) -> Result<String> {
     Ok(text)
 }
 
-fn caption_of(fields: Option<&Map<String, Value>>) -> Option<String> {
+pub(crate) fn caption_of(fields: Option<&Map<String, Value>>) -> Option<String> {
     fields?.get("caption")?.as_str().map(str::to_owned)
 }
 

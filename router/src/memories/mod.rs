@@ -5,7 +5,7 @@ mod batch;
 mod chunks;
 pub(crate) mod delete;
 pub(crate) mod derive;
-mod draft;
+pub(crate) mod draft;
 pub(crate) mod embedding;
 pub(crate) mod get;
 mod hints;

@@ -12,6 +12,7 @@ mod context;
 mod facts;
 mod failover;
 mod graph;
+mod lifecycle;
 mod memories;
 mod procedures;
 mod reads;

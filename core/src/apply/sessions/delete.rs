@@ -45,6 +45,18 @@ pub(in super::super) fn due<S: State>(context: &mut Context<'_, S>, due: &Due) -
     Ok(())
 }
 
+/// Takes out as much of a session as one command may, for an erasure. Whether more is left.
+pub(in super::super) fn erase<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    session: &str,
+) -> Step<bool> {
+    match context.rows.read::<SessionRow>(&keys::session::key(space, session))? {
+        Some(row) => step(context, space, session, SessionRow { deleting: Some(Ending::All), ..row }),
+        None => Ok(false),
+    }
+}
+
 /// Takes out as much as one command may. Whether more is left.
 fn step<S: State>(
     context: &mut Context<'_, S>,

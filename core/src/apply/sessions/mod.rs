@@ -12,7 +12,7 @@ mod digest;
 
 pub(super) use append::apply as append;
 pub(super) use change::{dialogue, end};
-pub(super) use delete::{apply as delete, due};
+pub(super) use delete::{apply as delete, due, erase};
 pub(super) use digest::apply as digest;
 
 use super::{Answers, Context, Step};
@@ -71,7 +71,7 @@ fn write<S: State>(
     Ok(context.rows.write(keys::session::key(space, session), &row)?)
 }
 
-fn work(space: &SpaceKey, session: &str, at_us: i64) -> Work {
+pub(super) fn work(space: &SpaceKey, session: &str, at_us: i64) -> Work {
     Work { at_us, space: space.clone(), kind: WorkKind::Session, id: session.to_owned() }
 }
 

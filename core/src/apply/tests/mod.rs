@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 mod blocks;
 mod chunks;
+mod erase;
 mod facts;
 mod facts_random;
 mod graph;
@@ -25,6 +26,7 @@ mod random;
 mod relink;
 mod sessions;
 mod tasks;
+mod transfer;
 
 /// A replica in memory: applies commands one by one, as a batch of one each.
 struct Replica {

@@ -54,6 +54,12 @@ pub(crate) trait LogDevice: Send + Sync + 'static {
         Arc::default()
     }
 
+    /// Makes its files anew, so that what was purged is gone from the disk. Nothing to do where there are
+    /// no files.
+    async fn renew_files(&self) -> Result<(), LogError> {
+        Ok(())
+    }
+
     /// What it has done since it was opened.
     fn stats(&self) -> LogStats;
 
@@ -104,6 +110,10 @@ impl LogDevice for LogEngine {
 
     fn commit_times(&self) -> Arc<Times> {
         LogEngine::commit_times(self)
+    }
+
+    async fn renew_files(&self) -> Result<(), LogError> {
+        LogEngine::renew_files(self).await
     }
 
     fn stats(&self) -> LogStats {

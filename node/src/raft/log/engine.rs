@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use raft_engine::{Config, Engine, LogBatch, ReadableSize};
 use tokio::sync::{mpsc, oneshot};
 
+use super::cleaner::{Cleaner, Renewal};
 use super::files::{ObservedFiles, SyncProbe};
 use super::reader::{self, Read};
 use super::times::{TimeCounts, Times};
@@ -49,7 +50,7 @@ impl RawEngine {
     }
 
     /// What became known by a panic: the failure of a sync, if there was one.
-    fn describe(&self, panic: &(dyn std::any::Any + Send)) -> String {
+    pub(super) fn describe(&self, panic: &(dyn std::any::Any + Send)) -> String {
         self.probe.failure().unwrap_or_else(|| panic_text(panic))
     }
 }
@@ -76,7 +77,7 @@ const QUEUE_READS_MAX: usize = 256;
 
 const WRITER: &str = "raft-log";
 const READER: &str = "raft-log-read";
-const CLEANER: &str = "raft-log-clean";
+pub(super) const CLEANER: &str = "raft-log-clean";
 
 /// How long `close` waits for reads that are under way.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
@@ -202,7 +203,7 @@ pub(crate) struct LogEngine {
     counters: Arc<WriterCounters>,
     marks: Arc<Marks>,
     threads: Mutex<Vec<(&'static str, JoinHandle<()>)>>,
-    cleaner: Mutex<Option<(std_mpsc::Sender<()>, JoinHandle<()>)>>,
+    cleaner: Mutex<Option<(std_mpsc::Sender<Renewal>, JoinHandle<()>)>>,
     held_back: Arc<Mutex<BTreeSet<GroupId>>>,
     node: NodeId,
     commit_times: Arc<Times>,
@@ -230,7 +231,14 @@ impl LogEngine {
         let read_from = raw.clone();
         let reader = spawn(READER, move || reader::run(&read_from, read_queue))?;
         let held_back = Arc::default();
-        let cleaner = spawn_cleaner(raw.clone(), poison.clone(), options.files, Arc::clone(&held_back))?;
+        let cleaner = Cleaner {
+            raw: raw.clone(),
+            poison: poison.clone(),
+            files: options.files,
+            held_back: Arc::clone(&held_back),
+            requests: requests.clone(),
+        };
+        let cleaner = cleaner.spawn()?;
         Ok(Arc::new(LogEngine {
             raw: RwLock::new(Some(raw)),
             requests,
@@ -298,6 +306,21 @@ impl LogEngine {
         let (answer, answered) = oneshot::channel();
         let read = Read { group, start, end, bytes_max, answer };
         self.reads.send(Some(read)).await.map_err(|_closed| LogError::Closed)?;
+        answered.await.map_err(|_dropped| LogError::Closed)?
+    }
+
+    /// Makes all log files anew with what is live in them: what was purged is gone from the disk when this
+    /// returns. Takes as long as it takes to write all live entries once; appends go on meanwhile.
+    pub(crate) async fn renew_files(&self) -> Result<(), LogError> {
+        self.poison.check()?;
+        let (answer, answered) = oneshot::channel();
+        let sent = match self.cleaner.lock().as_ref() {
+            Some((renewals, _)) => renewals.send(answer).is_ok(),
+            None => false,
+        };
+        if !sent {
+            return Err(LogError::Closed);
+        }
         answered.await.map_err(|_dropped| LogError::Closed)?
     }
 
@@ -445,7 +468,7 @@ fn create_dir_durably(dir: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LogError> {
+pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LogError> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(body)
@@ -456,31 +479,4 @@ fn join(thread: JoinHandle<()>, name: &str) {
     if let Err(panic) = thread.join() {
         tracing::error!(thread = name, cause = panic_text(panic.as_ref()), "a log thread panicked");
     }
-}
-
-/// Removes log files without live entries. Its own thread: a rewrite may take long, and appends must
-/// not wait for it.
-fn spawn_cleaner(
-    raw: Arc<RawEngine>,
-    poison: Arc<Poison>,
-    files: LogFiles,
-    held_back: Arc<Mutex<BTreeSet<GroupId>>>,
-) -> Result<(std_mpsc::Sender<()>, JoinHandle<()>), LogError> {
-    let (stop, stopped) = std_mpsc::channel::<()>();
-    let body = move || {
-        while stopped.recv_timeout(files.look_every) == Err(std_mpsc::RecvTimeoutError::Timeout) {
-            if poison.check().is_err() {
-                return;
-            }
-            match catch_unwind(AssertUnwindSafe(|| raw.purge_expired_files())) {
-                Ok(Ok(regions)) => {
-                    let groups = regions.into_iter().filter_map(|region| GroupId::try_from(region).ok());
-                    held_back.lock().extend(groups);
-                }
-                Ok(Err(error)) => tracing::error!(%error, "old log files could not be removed"),
-                Err(panic) => poison.set(&raw.describe(panic.as_ref())),
-            }
-        }
-    };
-    Ok((stop, spawn(CLEANER, body)?))
 }

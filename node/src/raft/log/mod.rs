@@ -1,6 +1,7 @@
 //! The node's log: one raft-engine holds the entries, votes and commit marks of all groups, and one
 //! thread writes them, so that many groups share each fsync.
 
+mod cleaner;
 mod device;
 mod engine;
 mod files;
@@ -27,5 +28,7 @@ pub(crate) mod sim {
 
 #[cfg(test)]
 mod engine_tests;
+#[cfg(test)]
+mod renew_tests;
 #[cfg(test)]
 mod store_tests;

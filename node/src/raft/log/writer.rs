@@ -2,6 +2,7 @@
 //! only then reports each write done.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,6 +63,8 @@ pub(crate) enum Request {
         change: Change,
         done: Option<Done>,
     },
+    /// Begins a new file, and removes those that hold nothing any more, between two batches.
+    ChangeFiles(std::sync::mpsc::Sender<Result<(), LogError>>),
     /// Ends the thread once everything before it is written.
     Stop,
 }
@@ -105,14 +108,22 @@ impl Writer {
         loop {
             match requests.blocking_recv() {
                 None | Some(Request::Stop) => break,
+                Some(Request::ChangeFiles(done)) => {
+                    self.change_files(&done);
+                    continue;
+                }
                 Some(request) => taken.push(request),
             }
-            let mut stopping = false;
+            let (mut stopping, mut change) = (false, None);
             let mut bytes = taken.first().map_or(0, request_bytes);
             while taken.len() < BATCH_REQUESTS_MAX && bytes < BATCH_BYTES_MAX {
                 match requests.try_recv() {
                     Ok(Request::Stop) => {
                         stopping = true;
+                        break;
+                    }
+                    Ok(Request::ChangeFiles(done)) => {
+                        change = Some(done);
                         break;
                     }
                     Ok(request) => {
@@ -123,6 +134,9 @@ impl Writer {
                 }
             }
             self.write(taken.drain(..));
+            if let Some(done) = change {
+                self.change_files(&done);
+            }
             if stopping {
                 break;
             }
@@ -168,6 +182,20 @@ impl Writer {
         }
     }
 
+    /// All that was written is in the index: nobody else writes.
+    fn change_files(&self, done: &std::sync::mpsc::Sender<Result<(), LogError>>) {
+        let result = self.poison.check().and_then(|()| {
+            let changed = catch_unwind(AssertUnwindSafe(|| self.raw.purge_manager().must_purge_all_stale()));
+            changed.map_err(|panic| {
+                let cause = self.raw.describe(panic.as_ref());
+                self.poison.set(&cause);
+                LogError::Poisoned(cause)
+            })
+        });
+        // Nobody may wait for it any more.
+        let _ = done.send(result);
+    }
+
     /// What a mark says was committed is in the log before it: it was appended and synced first.
     fn add_marks(&self, batch: &mut LogBatch) {
         for (group, position) in self.marks.lock().drain() {
@@ -198,7 +226,7 @@ impl Writer {
 fn request_bytes(request: &Request) -> usize {
     match request {
         Request::Write { change, .. } => change.bytes(),
-        Request::Stop => 0,
+        Request::ChangeFiles(_) | Request::Stop => 0,
     }
 }
 

@@ -6,12 +6,13 @@ use holdfast_core::access::{Access, ApiKeyRow, ClusterRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::codec::Stored;
 use holdfast_core::command::{Command, MetaCommand};
-use holdfast_core::keys::meta;
+use holdfast_core::keys::{self, meta};
 use holdfast_core::outcome::Outcome;
 use holdfast_core::shard_map::ShardMap;
 use holdfast_core::space::{Shard, SpaceKey};
 use holdfast_core::state::{BTreeState, Overlay, Reader, StateHash};
 use holdfast_core::token::Seen;
+use holdfast_core::transfer::{self, Cursor};
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::node_server::{Node, NodeServer};
 use holdfast_proto::v1::{self, read_meta_request::What};
@@ -508,6 +509,48 @@ impl Node for Service {
             rows: request.rows.then(|| equal.clone()),
             spaces: (request.spaces() == v1::SpacesExtent::All).then_some(equal),
             ..v1::VerifyResponse::default()
+        }))
+    }
+
+    async fn export(&self, request: Request<v1::ExportRequest>) -> Answer<v1::ExportResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let space = self.space(request.access, request.space)?;
+        let cursor = request.cursor.unwrap_or_default();
+        let cursor = Cursor { links: cursor.links, after_seq: cursor.after_seq };
+        // Pieces of a few lines, so that there are many.
+        let (page, seen) =
+            self.read(&space, request.read, |state| Ok(transfer::page(state, &space, cursor, 600).unwrap()))?;
+        let items = page.items.iter().map(|item| item.encode().unwrap()).collect();
+        let next = page.next.map(|next| v1::ExportCursor { links: next.links, after_seq: next.after_seq });
+        Ok(Response::new(v1::ExportResponse { items, next, seen }))
+    }
+
+    async fn space_stats(&self, request: Request<v1::SpaceStatsRequest>) -> Answer<v1::SpaceStatsResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let space = self.space(request.access, request.space)?;
+        let ((counters, settings), seen) = self.read(&space, request.read, |state| {
+            let row = |key: Vec<u8>| state.get(&key).unwrap().unwrap_or_default();
+            Ok((row(keys::counters::key(&space)), row(keys::space_row::key(&space))))
+        })?;
+        Ok(Response::new(v1::SpaceStatsResponse { counters, settings, seen }))
+    }
+
+    async fn get_erasure(&self, request: Request<v1::GetErasureRequest>) -> Answer<v1::GetErasureResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let space = self.space(request.access, request.space)?;
+        let (row, seen) = self.read(&space, request.read, |state| {
+            Ok(state.get(&keys::erasure::key(&space, &request.id)).unwrap())
+        })?;
+        Ok(Response::new(v1::GetErasureResponse {
+            row,
+            replicas: vec![1, 2, 3],
+            log_after_ms: 1_000,
+            database_after_ms: 2_000,
+            log_time_us: 0,
+            seen,
         }))
     }
 }

@@ -1,0 +1,155 @@
+//! `holdfast export`, and the way back in `holdfast import`.
+
+use super::{ServerArgs, print};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use holdfast_bench::client::{Client, ClientError, ImportAnswer};
+use std::fs::File;
+use std::io::{BufRead, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Lines that are sent at a time, in bytes.
+const PART_BYTES: usize = 4 << 20;
+/// The longest line of an export, in bytes.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+/// How the first line of an export begins.
+pub(super) const HEAD: &[u8] = b"{\"export\":";
+/// Rejected lines that are listed; the others are only counted.
+const REJECTED_SHOWN_MAX: usize = 20;
+
+/// Arguments of `holdfast export`.
+///
+/// Writes JSON Lines with everything that the space of a user holds. `holdfast import` brings them back,
+/// here or elsewhere.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Where to write; `-` is standard output. A file must not exist yet
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Whose memories they are
+    #[arg(long)]
+    user: String,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Exports and says how much.
+///
+/// # Errors
+/// An unreachable server, what it refused, or a file that cannot be written. A file that is not complete
+/// is removed.
+pub async fn run(args: ExportArgs) -> Result<()> {
+    let client = args.server.client()?;
+    let count = if args.file == Path::new("-") {
+        let count = client.export(&args.user, &mut std::io::stdout()).await?;
+        std::io::stdout().flush()?;
+        count
+    } else {
+        let name = args.file.display().to_string();
+        let file = File::create_new(&args.file).with_context(|| format!("cannot write {name}"))?;
+        let mut out = BufWriter::new(file);
+        let written = client.export(&args.user, &mut out).await;
+        let done = written.map_err(anyhow::Error::from).and_then(|count| {
+            out.flush()?;
+            out.get_ref().sync_all()?;
+            Ok(count)
+        });
+        match done {
+            Ok(count) => count,
+            Err(error) => {
+                drop(out);
+                std::fs::remove_file(&args.file)
+                    .with_context(|| format!("cannot remove the incomplete {name}"))?;
+                return Err(error.context(format!("export to {name} failed; nothing was kept")));
+            }
+        }
+    };
+    let told = format!("user {}: {count} memories exported\n", args.user);
+    if args.file == Path::new("-") {
+        eprint!("{told}");
+    } else {
+        print(&told)?;
+    }
+    Ok(())
+}
+
+/// Whether a file holds an export, by how it begins.
+pub(super) fn is_export(begin: &[u8]) -> bool {
+    begin.starts_with(HEAD)
+}
+
+/// Imports an export, part by part, and prints what became of it.
+pub(super) async fn import(client: &Client, user: &str, name: &str, lines: &mut impl BufRead) -> Result<()> {
+    let mut head = Vec::new();
+    read_line(lines, &mut head)?;
+    let mut total = ImportAnswer::default();
+    let mut complete = false;
+    loop {
+        let mut part = head.clone();
+        let mut line = Vec::new();
+        while part.len() < PART_BYTES && read_line(lines, &mut line)? {
+            complete |= line.starts_with(b"{\"end\":");
+            part.extend_from_slice(&line);
+            line.clear();
+        }
+        if part.len() == head.len() {
+            break;
+        }
+        absorb(&mut total, send(client, user, part).await?);
+    }
+    for rejected in total.rejected.iter().take(REJECTED_SHOWN_MAX) {
+        let text = |field: &str| rejected[field].as_str().unwrap_or("?").to_owned();
+        eprintln!("{name}: {} {} rejected: {}", text("kind"), text("id"), text("reason"));
+    }
+    let ImportAnswer { memories, versions, links, unreadable, .. } = &total;
+    print(&format!(
+        "user {user}: {} memories created, {} duplicate, {} rejected; {} earlier versions\n",
+        memories.created, memories.duplicate, memories.rejected, versions.created
+    ))?;
+    let rejected = memories.rejected + versions.rejected + links.rejected + unreadable;
+    ensure!(rejected == 0, "{rejected} lines were rejected; the others are stored");
+    ensure!(complete, "{name} is not complete: its last line is missing; what it holds is stored");
+    Ok(())
+}
+
+async fn send(client: &Client, user: &str, part: Vec<u8>) -> Result<ImportAnswer, ClientError> {
+    client.import_lines(user, part, &format!("import-{:032x}", rand::random::<u128>())).await
+}
+
+fn absorb(total: &mut ImportAnswer, part: ImportAnswer) {
+    total.memories.absorb(part.memories);
+    total.versions.absorb(part.versions);
+    total.links.absorb(part.links);
+    total.unreadable += part.unreadable;
+    let room = REJECTED_SHOWN_MAX.saturating_sub(total.rejected.len());
+    total.rejected.extend(part.rejected.into_iter().take(room));
+}
+
+/// Reads one line, with a line break at its end. False at the end.
+fn read_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
+    let read = std::io::Read::take(&mut *lines, LINE_BYTES_MAX).read_until(b'\n', line)?;
+    if read > 0 && !line.ends_with(b"\n") {
+        ensure!((line.len() as u64) < LINE_BYTES_MAX, "a line is longer than {LINE_BYTES_MAX} bytes");
+        line.push(b'\n');
+    }
+    Ok(read > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn lines_are_bounded_and_end() {
+        let mut lines = &b"one\ntwo"[..];
+        let mut line = Vec::new();
+        assert!(read_line(&mut lines, &mut line).unwrap());
+        assert!(read_line(&mut lines, &mut line).unwrap());
+        assert!(!read_line(&mut lines, &mut line).unwrap());
+        assert_eq!(line, b"one\ntwo\n");
+        let long = vec![b'x'; usize::try_from(LINE_BYTES_MAX).unwrap() + 1];
+        assert!(read_line(&mut long.as_slice(), &mut Vec::new()).is_err());
+        assert!(is_export(br#"{"export":{"format":1}}"#) && !is_export(br#"{"content":"x"}"#));
+    }
+}

@@ -1,0 +1,242 @@
+//! Erasures, step by step. Which memories a step takes out was looked up before it was proposed; here
+//! it is only made sure that none of them was recorded after the erasure began.
+
+use super::{Answers, ApplyError, Context, Step, add, delete, links, sessions, tasks};
+use crate::codec::Stored;
+use crate::erasure::{
+    Confirmation, ERASURES_MAX, EraseStep, Erased, ErasureRow, Phase, Selection, SelectionKind,
+};
+use crate::event::Event;
+use crate::keys::due::{Due, DueKind};
+use crate::keys::{self, Family};
+use crate::limits::TOMBSTONE_KEEP_US;
+use crate::memory::{Counters, IdempotencyId, IndexRow, TombstoneRow};
+use crate::outcome::ItemStatus;
+use crate::session::SessionRow;
+use crate::space::SpaceKey;
+use crate::state::{Row, State};
+use crate::tiers::task::TaskRow;
+use crate::{Error, ErrorCode};
+
+/// Families whose rows an erasure of the whole space leaves: what counts on and the receipts (with no
+/// content), and the answers to requests, so that a repetition of an old one stores nothing again.
+const KEPT: [Family; 3] = [Family::Counters, Family::Erasure, Family::Idempotency];
+
+pub(super) fn apply<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    step: &EraseStep,
+) -> Step<Answers> {
+    if let EraseStep::Begin { id, selection } = step {
+        return begin(context, space, id, selection);
+    }
+    let key = keys::erasure::key(space, step.id());
+    // A leader that was late: another one has gone on.
+    let Some(mut row) = context.rows.read::<ErasureRow>(&key)? else { return Ok(Vec::new()) };
+    match (step, row.phase) {
+        (EraseStep::Remove { memories, after, ended, .. }, Phase::Removing)
+            if row.kind != SelectionKind::All =>
+        {
+            for id in memories {
+                let Some(memory) = context.rows.memory(space, id)? else { continue };
+                // Chunks go with the memory that they are parts of.
+                if memory.seq <= row.upto_seq && memory.chunk.is_none() {
+                    row.erased.add(delete::remove(context, space, id, &memory)?);
+                }
+            }
+            row.after = row.after.max(*after);
+            if *ended && !turns_are_left(context, space, &row)? {
+                removed(context, &mut row);
+            }
+        }
+        (EraseStep::Drop { limit, .. }, Phase::Removing) if row.kind == SelectionKind::All => {
+            if drop_rows(context, space, &mut row, usize::from(*limit))? {
+                leave_one_tombstone(context, space)?;
+                removed(context, &mut row);
+            }
+        }
+        (EraseStep::Confirm { confirmations, done, .. }, Phase::Purging) => {
+            confirm(context, space, step.id(), &mut row, confirmations, *done)?;
+        }
+        _ => return Ok(Vec::new()),
+    }
+    context.rows.write(key, &row)?;
+    Ok(Vec::new())
+}
+
+fn begin<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    selection: &Selection,
+) -> Step<Answers> {
+    let key = keys::erasure::key(space, id);
+    if context.rows.read::<ErasureRow>(&key)?.is_some() {
+        return Ok(vec![add::answer(id, 1, ItemStatus::Duplicate, IdempotencyId::Requested)]);
+    }
+    let receipts = context.rows.scan(&keys::family_prefix(space, Family::Erasure), None, ERASURES_MAX)?;
+    if receipts.len() >= ERASURES_MAX {
+        let detail = format!(
+            "this space has {ERASURES_MAX} receipts of erasures; they are kept for 35 days; name more in one erasure"
+        );
+        return Err(Error::new(ErrorCode::QuotaExceeded, detail).into());
+    }
+    let mut counters = context.rows.counters(space)?;
+    let row = ErasureRow {
+        selection: Some(selection.clone()),
+        kind: selection.kind(),
+        begun_us: context.now_us,
+        begun_index: context.log_index,
+        upto_seq: counters.last_seq,
+        ..ErasureRow::default()
+    };
+    context.rows.write(key, &row)?;
+    context.rows.put(keys::erasure::open_key(space, id), keys::erasure::open_value())?;
+    if *selection == Selection::All {
+        counters.erasing = Some(id.to_owned());
+        context.rows.write_counters(space, &counters)?;
+    }
+    Ok(vec![add::answer(id, 1, ItemStatus::Created, IdempotencyId::Requested)])
+}
+
+/// Takes turns out, with what stands beside them, where a session is erased. Whether there are more.
+fn turns_are_left<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, row: &ErasureRow) -> Step<bool> {
+    match &row.selection {
+        Some(Selection::Session(session)) => sessions::erase(context, space, session),
+        _ => Ok(false),
+    }
+}
+
+/// The rows are gone. What was named in order to find them goes as well.
+fn removed<S>(context: &Context<'_, S>, row: &mut ErasureRow) {
+    row.selection = None;
+    row.phase = Phase::Purging;
+    row.removed_us = Some(context.now_us);
+    row.removed_index = Some(context.log_index);
+}
+
+/// Takes the next rows out of a space that is erased as a whole, family by family: memories before their
+/// columns, so that no reader ever finds a memory without them. Answers whether nothing is left.
+fn drop_rows<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    row: &mut ErasureRow,
+    limit: usize,
+) -> Step<bool> {
+    let mut left = limit;
+    for family in row.after..=u64::from(u8::MAX) {
+        row.after = family;
+        let Ok(family) = u8::try_from(family) else { break };
+        if KEPT.iter().any(|kept| *kept as u8 == family) {
+            continue;
+        }
+        let mut prefix = keys::space_prefix(space);
+        prefix.push(family);
+        let rows = context.rows.scan(&prefix, None, left)?;
+        for row in &rows {
+            erase_row(context, space, family, row)?;
+        }
+        count(&mut row.erased, family, rows.len() as u64);
+        left -= rows.len();
+        if left == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Takes one row out, with what stands outside of the space for its sake.
+fn erase_row<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    family: u8,
+    (key, value): &Row,
+) -> Step<()> {
+    context.rows.delete(key)?;
+    if let Some(id) = key.strip_prefix(keys::task::prefix(space).as_slice()) {
+        let row = TaskRow::decode(value).map_err(ApplyError::from)?;
+        let id = String::from_utf8_lossy(id);
+        context.rows.delete_due(&tasks::due(space, &id, row.expires_us))?;
+    }
+    if family == Family::Session as u8
+        && let Some(id) = keys::session::id(space, key)
+    {
+        let row = SessionRow::decode(value).map_err(ApplyError::from)?;
+        if let Some(at_us) = row.work_us {
+            context.rows.delete(&sessions::work(space, id, at_us).key())?;
+        }
+    }
+    if family == Family::IndexRow as u8 {
+        let row = IndexRow::decode(value).map_err(ApplyError::from)?;
+        if let Some(at_us) = row.expires_us {
+            context.rows.delete_due(&add::expiry(space, &row.id, at_us))?;
+        }
+        context.rows.delete_due(&links::recheck(space, &row.id, row.created_us))?;
+        if let Some(seq) = keys::index_row::seq(key) {
+            context.events.push(Event::Remove { space: space.clone(), seq });
+        }
+    }
+    Ok(())
+}
+
+fn count(erased: &mut Erased, family: u8, rows: u64) {
+    let counter = match family {
+        f if f == Family::Memory as u8 => &mut erased.memories,
+        f if f == Family::History as u8 => &mut erased.versions,
+        f if f == Family::Fact as u8 => &mut erased.facts,
+        f if f == Family::IndexRow as u8 => return,
+        _ => &mut erased.others,
+    };
+    *counter += rows;
+}
+
+/// One row in the place of all tombstones. `seq` counts on, so that no number ever names two memories.
+fn leave_one_tombstone<S: State>(context: &mut Context<'_, S>, space: &SpaceKey) -> Step<()> {
+    let old = context.rows.counters(space)?;
+    if let Some(at_us) = old.tombstone_due_us {
+        context.rows.delete_due(&delete::tombstones_due(space, at_us))?;
+    }
+    let tombstone = TombstoneRow {
+        seq: old.last_seq,
+        version: 0,
+        log_index: context.log_index,
+        deleted_us: context.now_us,
+        sources: Vec::new(),
+    };
+    context.rows.write(keys::tombstone::of_space(space), &tombstone)?;
+    let at_us = context.now_us.saturating_add(TOMBSTONE_KEEP_US);
+    context.rows.put_due(&delete::tombstones_due(space, at_us))?;
+    let counters = Counters {
+        last_seq: old.last_seq,
+        idempotency_rows: old.idempotency_rows,
+        idempotency_due_us: old.idempotency_due_us,
+        tombstones: 1,
+        tombstone_due_us: Some(at_us),
+        ..Counters::default()
+    };
+    Ok(context.rows.write_counters(space, &counters)?)
+}
+
+fn confirm<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    row: &mut ErasureRow,
+    confirmations: &[Confirmation],
+    done: bool,
+) -> Step<()> {
+    for said in confirmations {
+        if !row.is_confirmed(said.node, said.place) {
+            row.confirmed.push(Confirmation { at_us: context.now_us, ..*said });
+        }
+    }
+    if done {
+        row.phase = Phase::Done;
+        row.done_us = Some(context.now_us);
+        context.rows.delete(&keys::erasure::open_key(space, id))?;
+        let at_us = context.now_us.saturating_add(TOMBSTONE_KEEP_US);
+        let due = Due { at_us, space: space.clone(), kind: DueKind::Receipt, id: id.to_owned() };
+        context.rows.put_due(&due)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! Key: `… . 0x14 . source id \0 derived id`. Value: the format byte. Leads from a memory to those
+//! that were made from it ([`crate::memory::MemoryRow::derived_from`]), which go when it goes. Written
+//! only for memories that were made from others.
+
+use super::{Family, row};
+use crate::codec::Format;
+use crate::space::SpaceKey;
+
+/// The prefix of all that was made from a memory. Ids hold no `\0`, so no id is a prefix of another.
+pub fn prefix(space: &SpaceKey, source: &str) -> Vec<u8> {
+    let mut key = row(space, Family::Derived, source.as_bytes());
+    key.push(0);
+    key
+}
+
+/// The key that says that one memory was made from another.
+pub fn key(space: &SpaceKey, source: &str, derived: &str) -> Vec<u8> {
+    let mut key = prefix(space, source);
+    key.extend_from_slice(derived.as_bytes());
+    key
+}
+
+/// The id of the derived memory in a key below [`prefix`]; `None` if the key is damaged.
+pub fn derived<'a>(prefix: &[u8], key: &'a [u8]) -> Option<&'a str> {
+    std::str::from_utf8(key.strip_prefix(prefix)?).ok()
+}
+
+/// The value of every row.
+pub fn value() -> Vec<u8> {
+    vec![Format::V1 as u8]
+}

@@ -1,0 +1,103 @@
+//! `POST …/erasures` and `DELETE /v1/users/{user}`.
+
+use crate::auth::InSpace;
+use crate::filters;
+use crate::http::json::{self, Bounded};
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::Deadline;
+use crate::http::write::WriteHead;
+use crate::http::{Body, answer};
+use crate::shared::Shared;
+use crate::tokens;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use holdfast_core::access::Rights;
+use holdfast_core::command::{Command, SpaceCommand, Write};
+use holdfast_core::erasure::{EraseStep, Selection};
+use holdfast_core::limits::ERASE_IDS_MAX;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Exactly one of them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EraseBody {
+    all: Option<bool>,
+    session: Option<String>,
+    source: Option<String>,
+    filter: Option<Value>,
+    ids: Option<Bounded<String, ERASE_IDS_MAX>>,
+}
+
+#[derive(Serialize)]
+struct Begun {
+    id: String,
+    status: &'static str,
+    token: String,
+}
+
+impl EraseBody {
+    fn selection(self) -> Answer<Selection> {
+        let filter = self.filter.map(filters::parse).transpose()?.map(|filter| filter.to_string());
+        if self.all == Some(false) {
+            return Err(Problem::invalid("all", "all can only be true; leave it out to erase a part"));
+        }
+        let named = [
+            self.all.map(|_| Selection::All),
+            self.session.map(Selection::Session),
+            self.source.map(Selection::Source),
+            filter.map(Selection::Filter),
+            self.ids.map(|ids| Selection::Ids(ids.0)),
+        ];
+        let mut named = named.into_iter().flatten();
+        match (named.next(), named.next()) {
+            (Some(selection), None) => Ok(selection),
+            _ => Err(Problem::invalid("body", "give exactly one of all, session, source, filter and ids")),
+        }
+    }
+}
+
+pub(crate) async fn erase(
+    State(shared): State<Arc<Shared>>,
+    caller: InSpace,
+    head: WriteHead,
+    Body(body): Body,
+) -> Answer<Response> {
+    let asked: EraseBody = json::body(&body)?;
+    begin(&shared, caller, &head, &body, asked.selection()?).await
+}
+
+pub(crate) async fn erase_all(
+    State(shared): State<Arc<Shared>>,
+    caller: InSpace,
+    head: WriteHead,
+) -> Answer<Response> {
+    begin(&shared, caller, &head, &[], Selection::All).await
+}
+
+async fn begin(
+    shared: &Shared,
+    caller: InSpace,
+    head: &WriteHead,
+    body: &[u8],
+    selection: Selection,
+) -> Answer<Response> {
+    let (access, space) = caller.require(Rights::WRITE)?;
+    let identity = head.identity(body)?;
+    let idempotency = identity.whole();
+    // Follows from the key, so that a repetition names the same erasure.
+    let id = format!("{:032x}", idempotency.key_hash);
+    let command = Command::Space(Box::new(SpaceCommand {
+        space: space.clone(),
+        idempotency: Some(idempotency),
+        write: Write::Erase(EraseStep::Begin { id: id.clone(), selection }),
+    }));
+    command.check()?;
+    let deadline = Deadline::after(shared.config.write_timeout);
+    let written = shared.nodes.write(&access, &space, &command, deadline).await;
+    let written = written.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
+    let token = tokens::text(&access.tenant, written.seen)?;
+    answer(StatusCode::ACCEPTED, &Begun { id, status: "removing", token })
+}

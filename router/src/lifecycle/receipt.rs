@@ -1,0 +1,174 @@
+//! `GET …/erasures/{id}`: how far an erasure has come, and in the end the receipt.
+
+use crate::auth::{InSpace, PathId};
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::{Deadline, Time};
+use crate::http::{answer, query};
+use crate::memories::get::ReadParams;
+use crate::nodes::{Client, ReadKind};
+use crate::shared::Shared;
+use crate::tokens;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use holdfast_core::access::Rights;
+use holdfast_core::codec::Stored;
+use holdfast_core::erasure::{ErasureRow, Phase, Place};
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::v1;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// The replicas make their files anew within twice the time after which they begin.
+const WITHIN: u64 = 2;
+
+#[derive(Serialize)]
+struct Receipt {
+    id: String,
+    space: String,
+    /// What was chosen: `all`, `session`, `source`, `filter` or `ids`. What it named is not kept.
+    selection: &'static str,
+    status: &'static str,
+    begun_at: Time,
+    /// The log index at which it began: what was recorded later stays.
+    log_index: u64,
+    erased: Erased,
+    removed_at: Option<Time>,
+    /// The log index at which the last row went.
+    removed_log_index: Option<u64>,
+    replicas: Vec<Replica>,
+    /// Where copies may still be, and until when.
+    copies: Vec<Copy>,
+    done_at: Option<Time>,
+    token: String,
+}
+
+#[derive(Serialize)]
+struct Erased {
+    memories: u64,
+    derived: u64,
+    versions: u64,
+    facts: u64,
+    others: u64,
+}
+
+/// Since when a replica holds nothing more, place by place.
+#[derive(Serialize)]
+struct Replica {
+    node: u64,
+    images: Option<Time>,
+    log: Option<Time>,
+    database: Option<Time>,
+}
+
+#[derive(Serialize)]
+struct Copy {
+    place: &'static str,
+    /// The nodes that have not confirmed.
+    nodes: Vec<u64>,
+    /// By when; `null` while rows are being removed. A node that is down confirms when it is back.
+    until: Option<Time>,
+}
+
+pub(crate) async fn receipt(
+    State(shared): State<Arc<Shared>>,
+    caller: InSpace,
+    PathId(id): PathId,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let (access, space) = caller.require(Rights::READ)?;
+    let params: ReadParams = query::parse(&uri)?;
+    let wish = tokens::wish(
+        &access.tenant,
+        params.token.as_deref(),
+        &headers,
+        params.consistency,
+        params.max_staleness_ms,
+    )?;
+    let deadline = Deadline::after(shared.config.read_timeout);
+    let ask = |mut client: Client, read| {
+        let request = v1::GetErasureRequest {
+            access: Some(access.clone().into()),
+            space: Some((&space).into()),
+            read: Some(read),
+            id: id.clone(),
+        };
+        async move { client.get_erasure(request).await }
+    };
+    let response = shared.nodes.read_space(ReadKind::Point, &space, &wish, deadline, ask).await?;
+    let seen = shared.nodes.observe(response.seen);
+    let not_there = || {
+        let detail = "there is no erasure with this id in this space; receipts are kept for 35 days";
+        Problem::from(Error::new(ErrorCode::NotFound, detail).at("id"))
+    };
+    let row = response.row.as_deref().ok_or_else(not_there)?;
+    let row = ErasureRow::decode(row)
+        .map_err(|error| Problem::new(ErrorCode::Corrupted, format!("a row cannot be read: {error}")))?;
+    let token = tokens::text(&access.tenant, seen)?;
+    let space = space.space().to_owned();
+    answer(StatusCode::OK, &Receipt::new(id, space, &row, &response, token))
+}
+
+impl Receipt {
+    fn new(
+        id: String,
+        space: String,
+        row: &ErasureRow,
+        told: &v1::GetErasureResponse,
+        token: String,
+    ) -> Self {
+        let said = |node: u64, place: Place| {
+            let said = row.confirmed.iter().find(|said| (said.node, said.place) == (node, place));
+            said.map(|said| Time(said.at_us))
+        };
+        // Those that confirmed count as well once they have left the shard.
+        let mut nodes = told.replicas.clone();
+        nodes.extend(row.confirmed.iter().map(|said| said.node));
+        nodes.sort_unstable();
+        nodes.dedup();
+        let replicas = nodes.iter().map(|node| Replica {
+            node: *node,
+            images: said(*node, Place::Images),
+            log: said(*node, Place::Log),
+            database: said(*node, Place::Database),
+        });
+        let erased = row.erased;
+        Self {
+            id,
+            space,
+            selection: row.kind.as_str(),
+            status: row.phase.as_str(),
+            begun_at: Time(row.begun_us),
+            log_index: row.begun_index,
+            erased: Erased {
+                memories: erased.memories,
+                derived: erased.derived,
+                versions: erased.versions,
+                facts: erased.facts,
+                others: erased.others,
+            },
+            removed_at: row.removed_us.map(Time),
+            removed_log_index: row.removed_index,
+            replicas: replicas.collect(),
+            copies: if row.phase == Phase::Done { Vec::new() } else { copies(row, told) },
+            done_at: row.done_us.map(Time),
+            token,
+        }
+    }
+}
+
+fn copies(row: &ErasureRow, told: &v1::GetErasureResponse) -> Vec<Copy> {
+    let after_ms = |place| match place {
+        Place::Images => 0,
+        Place::Log => told.log_after_ms,
+        Place::Database => told.log_after_ms.max(told.database_after_ms),
+    };
+    let copy = |place: Place| {
+        let open = told.replicas.iter().filter(|node| !row.is_confirmed(**node, place));
+        let within_us = i64::try_from(after_ms(place).saturating_mul(WITHIN * 1_000)).unwrap_or(i64::MAX);
+        let until = row.removed_us.map(|removed_us| Time(removed_us.saturating_add(within_us)));
+        Copy { place: place.as_str(), nodes: open.copied().collect(), until }
+    };
+    Place::ALL.into_iter().map(copy).filter(|copy| !copy.nodes.is_empty()).collect()
+}

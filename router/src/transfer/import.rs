@@ -1,0 +1,364 @@
+//! `POST …/import`: brings an export in, line by line, in steps that are each stored as a whole. What is
+//! there already is left as it is, and what was deleted stays deleted, so an import may be repeated.
+
+use super::line::{End, FORMAT, Line};
+use crate::auth::InSpace;
+use crate::http::answer;
+use crate::http::json;
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::Deadline;
+use crate::http::write::{WriteHead, WriteIdentity};
+use crate::shared::Shared;
+use crate::tokens;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use holdfast_core::access::{Access, Rights};
+use holdfast_core::codec::Stored;
+use holdfast_core::command::{Command, Idempotency, SpaceCommand, Write};
+use holdfast_core::limits::IMPORT_ITEMS_MAX;
+use holdfast_core::outcome::{ItemOutcome, ItemStatus};
+use holdfast_core::space::SpaceKey;
+use holdfast_core::token::Seen;
+use holdfast_core::transfer::Item;
+use holdfast_core::{Error, ErrorCode};
+use serde::Serialize;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Longest line, in bytes.
+const LINE_BYTES_MAX: usize = 1 << 20;
+/// Lines that are read before they are worked on: by number and by bytes.
+const LINES_MAX: usize = 200;
+const BYTES_FULL: usize = 1 << 20;
+/// Bytes of items in one step, below what one command may have.
+const STEP_BYTES_FULL: usize = 700 << 10;
+/// Rejected lines that an answer names; the others are counted.
+const REJECTED_NAMED_MAX: usize = 1_000;
+
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    created: u64,
+    /// They were there already.
+    duplicate: u64,
+    rejected: u64,
+}
+
+#[derive(Serialize)]
+struct Rejected {
+    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    code: &'static str,
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Imported {
+    memories: Counts,
+    versions: Counts,
+    links: Counts,
+    /// Lines that are no such item.
+    unreadable: u64,
+    rejected: Vec<Rejected>,
+    /// Rejected lines that are not named.
+    rejected_more: u64,
+    /// Whether the last line of the export came, and counts what came before it.
+    complete: bool,
+    token: String,
+}
+
+pub(crate) async fn import(
+    State(shared): State<Arc<Shared>>,
+    caller: InSpace,
+    head: WriteHead,
+    request: Request,
+) -> Answer<Response> {
+    let (access, space) = caller.require(Rights::WRITE)?;
+    let _place = super::enter(&shared)?;
+    let identity = head.identity(&[])?;
+    let import = Import {
+        shared: &shared,
+        access: &access,
+        space: &space,
+        identity: &identity,
+        report: Report::default(),
+    };
+    let imported = import.run(request.into_body()).await;
+    answer(StatusCode::OK, &imported.map_err(|problem| problem.with_idempotency_key(&identity.key))?)
+}
+
+/// Lines that were read, with their numbers.
+type Lines = Vec<(u64, Bytes)>;
+
+/// A line that is to be stored: its number, its kind, and what it says.
+struct Given {
+    line: u64,
+    kind: &'static str,
+    item: Item,
+    bytes: usize,
+}
+
+enum Read {
+    Given(Given),
+    Rejected(Rejected),
+    End(End),
+}
+
+struct Import<'a> {
+    shared: &'a Shared,
+    access: &'a Access,
+    space: &'a SpaceKey,
+    identity: &'a WriteIdentity,
+    report: Report,
+}
+
+#[derive(Default)]
+struct Report {
+    memories: Counts,
+    versions: Counts,
+    links: Counts,
+    unreadable: u64,
+    rejected: Vec<Rejected>,
+    rejected_more: u64,
+    told: End,
+    end: Option<End>,
+    steps: usize,
+    seen: Option<Seen>,
+}
+
+impl Import<'_> {
+    async fn run(mut self, body: Body) -> Answer<Imported> {
+        let mut body = body.into_data_stream();
+        let (mut buffer, mut lines, mut bytes, mut number) = (BytesMut::new(), Lines::new(), 0, 0);
+        let mut at_end = false;
+        while !at_end {
+            match self.next_chunk(&mut body).await? {
+                Some(chunk) => buffer.extend_from_slice(&chunk),
+                None => {
+                    at_end = true;
+                    if !buffer.is_empty() {
+                        buffer.extend_from_slice(b"\n");
+                    }
+                }
+            }
+            while let Some(at) = buffer.iter().position(|byte| *byte == b'\n') {
+                number += 1;
+                let line = buffer.split_to(at + 1).freeze();
+                check_length(line.len(), number)?;
+                bytes += line.len();
+                lines.push((number, line));
+                if lines.len() == LINES_MAX || bytes >= BYTES_FULL {
+                    bytes = 0;
+                    self.store(std::mem::take(&mut lines)).await?;
+                }
+            }
+            check_length(buffer.len(), number + 1)?;
+        }
+        self.store(lines).await?;
+        if number == 0 {
+            return Err(not_an_export("the body is empty"));
+        }
+        self.finish()
+    }
+
+    async fn next_chunk(&self, body: &mut axum::body::BodyDataStream) -> Answer<Option<Bytes>> {
+        let deadline = Deadline::after(self.shared.config.body_timeout);
+        match tokio::time::timeout_at(deadline.at(), body.next()).await {
+            Ok(None) => Ok(None),
+            Ok(Some(Ok(chunk))) => Ok(Some(chunk)),
+            Ok(Some(Err(_))) => Err(self.stopped(
+                Error::new(ErrorCode::InvalidArgument, "the body ended before it was complete").into(),
+            )),
+            Err(_) => {
+                let seconds = self.shared.config.body_timeout.as_secs();
+                let detail = format!("nothing of the body arrived for {seconds} s");
+                Err(self.stopped(Problem::new(ErrorCode::DeadlineExceeded, detail)))
+            }
+        }
+    }
+
+    /// Says how far the import came.
+    fn stopped(&self, mut problem: Problem) -> Problem {
+        let stored = self.report.told;
+        problem.error.detail = format!(
+            "{}; {} memories were dealt with before; send the import again, which stores nothing twice",
+            problem.error.detail, stored.memories
+        );
+        problem
+    }
+
+    async fn store(&mut self, lines: Lines) -> Answer<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let deadline = Deadline::after(self.shared.config.write_timeout);
+        let read = self.shared.work.run(deadline, move || read_lines(&lines)).await;
+        let read = read.map_err(|problem| self.stopped(problem))??;
+        let mut step: Vec<Given> = Vec::new();
+        let mut bytes = 0;
+        for read in read {
+            match read {
+                Read::Rejected(rejected) => {
+                    self.report.unreadable += 1;
+                    self.report.reject(rejected);
+                }
+                Read::End(end) => self.report.end = Some(end),
+                Read::Given(given) => {
+                    if step.len() == IMPORT_ITEMS_MAX
+                        || (!step.is_empty() && bytes + given.bytes > STEP_BYTES_FULL)
+                    {
+                        bytes = 0;
+                        self.propose(std::mem::take(&mut step)).await?;
+                    }
+                    bytes += given.bytes;
+                    step.push(given);
+                }
+            }
+        }
+        self.propose(step).await
+    }
+
+    async fn propose(&mut self, step: Vec<Given>) -> Answer<()> {
+        if step.is_empty() {
+            return Ok(());
+        }
+        let (marks, items): (Vec<_>, Vec<_>) =
+            step.into_iter().map(|given| ((given.line, given.kind), given.item)).unzip();
+        for item in &items {
+            self.report.told.count(item);
+        }
+        let write = Write::Import(items);
+        let command = |idempotency| {
+            Command::Space(Box::new(SpaceCommand {
+                space: self.space.clone(),
+                idempotency,
+                write: write.clone(),
+            }))
+        };
+        let bytes =
+            command(None).encode().map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
+        let Idempotency { key_hash, .. } = self.identity.part(self.report.steps);
+        let command = command(Some(Idempotency { key_hash, request_hash: xxh3_64(&bytes) }));
+        self.report.steps += 1;
+        let deadline = Deadline::after(self.shared.config.write_timeout);
+        let written = self.shared.nodes.write(self.access, self.space, &command, deadline).await;
+        let written = written.map_err(|problem| self.stopped(problem))?;
+        self.report.seen = written.seen.or(self.report.seen);
+        if written.items.len() != marks.len() {
+            let detail = "an import was answered for another number of items than it has";
+            return Err(Problem::new(ErrorCode::Internal, detail));
+        }
+        for ((line, kind), outcome) in marks.into_iter().zip(written.items) {
+            self.report.take(line, kind, outcome);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Answer<Imported> {
+        let Report {
+            memories, versions, links, unreadable, rejected, rejected_more, told, end, seen, ..
+        } = self.report;
+        Ok(Imported {
+            complete: end == Some(told),
+            memories,
+            versions,
+            links,
+            unreadable,
+            rejected,
+            rejected_more,
+            token: tokens::text(&self.access.tenant, seen)?,
+        })
+    }
+}
+
+impl Report {
+    fn reject(&mut self, rejected: Rejected) {
+        if self.rejected.len() < REJECTED_NAMED_MAX {
+            self.rejected.push(rejected);
+        } else {
+            self.rejected_more += 1;
+        }
+    }
+
+    fn take(&mut self, line: u64, kind: &'static str, outcome: ItemOutcome) {
+        let counts = match kind {
+            "memory" => &mut self.memories,
+            "version" => &mut self.versions,
+            _ => &mut self.links,
+        };
+        match (outcome.status, outcome.reason) {
+            (ItemStatus::Rejected, reason) => {
+                counts.rejected += 1;
+                let unknown = || Error::new(ErrorCode::Conflict, "rejected when this was first sent");
+                let error = reason.unwrap_or_else(unknown);
+                self.reject(rejected(line, Some(kind), Some(outcome.id), error));
+            }
+            (ItemStatus::Duplicate, _) => counts.duplicate += 1,
+            _ => counts.created += 1,
+        }
+    }
+}
+
+fn rejected(line: u64, kind: Option<&'static str>, id: Option<String>, error: Error) -> Rejected {
+    Rejected { line, kind, id, code: error.code.as_str(), reason: error.detail, field: error.field }
+}
+
+fn check_length(bytes: usize, line: u64) -> Answer<()> {
+    if bytes <= LINE_BYTES_MAX {
+        return Ok(());
+    }
+    let detail = format!("line {line} is longer than {LINE_BYTES_MAX} bytes, which no export has");
+    Err(Error::too_large("body", detail).into())
+}
+
+fn not_an_export(why: &str) -> Problem {
+    let detail = format!("{why}; send what GET …/export answers, with its first line");
+    Problem::invalid("body", detail)
+}
+
+/// Reads, checks and derives. The first line must say what the rest is.
+fn read_lines(lines: &Lines) -> Answer<Vec<Read>> {
+    let mut read = Vec::with_capacity(lines.len());
+    for (number, bytes) in lines {
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let line: Result<Line, Error> = json::body(bytes);
+        match line {
+            Ok(Line::Export(head)) if head.format == 0 || head.format > FORMAT => {
+                let detail =
+                    format!("this export has format {}; this version reads up to {FORMAT}", head.format);
+                return Err(Problem::invalid("export.format", detail));
+            }
+            Ok(Line::Export(_)) => {}
+            _ if *number == 1 => return Err(not_an_export("the first line is not that of an export")),
+            Ok(Line::End(end)) => read.push(Read::End(end)),
+            Ok(line) => read.push(item_of(*number, line)),
+            Err(error) => read.push(Read::Rejected(rejected(*number, None, None, error))),
+        }
+    }
+    Ok(read)
+}
+
+fn item_of(number: u64, line: Line) -> Read {
+    let (kind, id) = (line.kind(), line.id().map(str::to_owned));
+    match line.into_item() {
+        Ok(Some(item)) => {
+            let bytes = item.encode().map_or(0, |bytes| bytes.len());
+            Read::Given(Given { line: number, kind, item, bytes })
+        }
+        Ok(None) => {
+            let error = Error::new(ErrorCode::InvalidArgument, "this line holds nothing to store");
+            Read::Rejected(rejected(number, Some(kind), id, error))
+        }
+        Err(error) => Read::Rejected(rejected(number, Some(kind), id, error)),
+    }
+}
