@@ -455,7 +455,7 @@ fn check_entities(name: &str, names: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn check_statement(statement: &Statement) -> Result<()> {
+pub(crate) fn check_statement(statement: &Statement) -> Result<()> {
     let name = |field: &str, value: &str| {
         let max = limits::FACT_NAME_BYTES_MAX;
         if value.is_empty() || value.len() > max || value.contains('\0') {

@@ -55,12 +55,12 @@ impl Selection {
                 Err(Error::invalid("source", format!("source must have 1 to {max} bytes")))
             }
             Self::Source(_) => Ok(()),
-            Self::Filter(filter) if matches!(filter.trim(), "" | "{}") => {
+            Self::Filter(filter) if crate::filter::Filter::parse_text(filter)?.is_all() => {
                 let detail =
                     "filter names no condition, and so matches everything; erase all, if that is meant";
                 Err(Error::invalid("filter", detail))
             }
-            Self::Filter(filter) => crate::filter::Filter::parse_text(filter).map(drop),
+            Self::Filter(_) => Ok(()),
             Self::Ids(ids) if ids.is_empty() || ids.len() > limits::ERASE_IDS_MAX => {
                 let max = limits::ERASE_IDS_MAX;
                 Err(Error::invalid("ids", format!("ids names 1 to {max} memories; this names {}", ids.len())))

@@ -217,3 +217,7 @@ mod tests {
         }
     }
 }
+
+/// The highest version that an import may bring: what JSON readers keep exactly, and far from the end of
+/// the numbers that versions are counted in.
+pub const VERSION_MAX: u64 = 1 << 53;

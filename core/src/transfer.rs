@@ -7,7 +7,7 @@
 //! [`FAMILIES`] says of every family of rows what an export does with it. A test holds it complete.
 
 use crate::codec::{CodecError, Stored, stored};
-use crate::command::NewMemory;
+use crate::command::{NewMemory, check_statement};
 use crate::keys::{self, Family};
 use crate::limits;
 use crate::memory::{FactRow, HistoryRow, IndexRow, MemoryRow, ModelTag, SpaceRow};
@@ -159,8 +159,10 @@ impl Item {
 impl Memory {
     fn check(&self) -> Result<()> {
         self.memory.check(self.model.as_ref())?;
-        if self.version == 0 {
-            return Err(Error::invalid("version", "a version is a number from 1"));
+        check_version(self.version)?;
+        let mut ids = std::collections::BTreeSet::from([&self.memory.index.id]);
+        if !self.memory.chunks.iter().all(|chunk| ids.insert(&chunk.index.id)) {
+            return Err(Error::invalid("chunks", "each chunk has an id of its own"));
         }
         if self.standing.len() != self.memory.statements.len() {
             return Err(Error::invalid("statements", "each statement stands in one way"));
@@ -171,6 +173,13 @@ impl Memory {
         let by = self.standing.iter().flatten().filter_map(|standing| standing.retracted_by.as_ref());
         by.into_iter().try_for_each(|id| limits::check_id("retracted_by", id))
     }
+}
+
+fn check_version(version: u64) -> Result<()> {
+    if (1..=limits::VERSION_MAX).contains(&version) {
+        return Ok(());
+    }
+    Err(Error::invalid("version", format!("a version is a number from 1 to {}", limits::VERSION_MAX)))
 }
 
 impl Links {
@@ -191,12 +200,11 @@ impl Version {
     fn check(&self) -> Result<()> {
         limits::check_id("id", &self.id)?;
         let HistoryRow { memory, index, .. } = &self.row;
-        if memory.version == 0 || index.id != self.id {
-            return Err(Error::invalid(
-                "version",
-                "an earlier version has a number from 1 and the memory's id",
-            ));
+        check_version(memory.version)?;
+        if index.id != self.id {
+            return Err(Error::invalid("version", "an earlier version has the memory's id"));
         }
+        memory.statements.iter().try_for_each(check_statement)?;
         if memory.content.len() > limits::CONTENT_BYTES_MAX
             || index.metadata.len() > limits::METADATA_BYTES_MAX
         {

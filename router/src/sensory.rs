@@ -54,7 +54,8 @@ impl Sensory {
     /// Says what was asked and what the input is worth.
     pub(crate) fn admit(&self, importance: f32) -> Result<()> {
         match self.min_importance {
-            Some(min) if f64::from(importance) < min => {
+            // In the precision of what is stored: 0.7 is not below 0.7.
+            Some(min) if importance < min as f32 => {
                 let detail =
                     format!("left out: its importance is {importance}, below sensory.min_importance {min}");
                 Err(Error::invalid("importance", detail))
@@ -108,13 +109,32 @@ pub(crate) fn tool_output(name: &str, output: &Value, keep: &[String]) -> Result
     }
 }
 
+/// Whether a path has a `,` or a `?` outside of quoted names.
+fn has_lists_or_conditions(path: &str) -> bool {
+    let mut quote = None;
+    let mut chars = path.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(_), '\\') => drop(chars.next()),
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, ',' | '?') => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
 fn chosen(value: &Value, keep: &[String]) -> Result<String> {
     let mut fields = Map::new();
     for (at, path) in keep.iter().enumerate() {
         let field = format!("tool.keep[{at}]");
-        // Each `..` multiplies the work by the size of the document.
-        if path.len() > PATH_BYTES_MAX || path.matches("..").count() > 1 {
-            let detail = format!("{field} must have at most {PATH_BYTES_MAX} bytes and one `..`");
+        // Each `..` and each condition multiplies the work by the size of the document, and each list
+        // of selectors doubles what the next one starts from.
+        if path.len() > PATH_BYTES_MAX || path.matches("..").count() > 1 || has_lists_or_conditions(path) {
+            let detail = format!(
+                "{field} must have at most {PATH_BYTES_MAX} bytes, one `..`, and neither lists of selectors (`[a,b]`) nor conditions (`[?…]`)"
+            );
             return Err(Error::invalid(field, detail));
         }
         let parsed = JsonPath::parse(path).map_err(|error| {
@@ -251,6 +271,8 @@ mod tests {
             (keep(&deep[..1]), "tool.keep[0]"),
             (keep(&deep[1..]), "tool.keep[0]"),
             (keep(&[&"a".repeat(300)]), "tool.keep[0]"),
+            (keep(&[&format!("${}", "[*,*]".repeat(50))]), "tool.keep[0]"),
+            (keep(&["$[?$[?@==0]]"]), "tool.keep[0]"),
         ] {
             assert_eq!(tool_output("weather", &output, &paths).unwrap_err().field.as_deref(), Some(field));
         }
@@ -299,7 +321,9 @@ mod tests {
     #[test]
     fn the_threshold_says_why() {
         let filter = Sensory { min_importance: Some(0.35), max_tokens: None };
-        assert!(filter.admit(0.4).is_ok());
+        for at_or_above in [0.4, 0.35] {
+            assert!(filter.admit(at_or_above).is_ok(), "{at_or_above}");
+        }
         assert!(filter.admit(0.2).unwrap_err().detail.contains("0.35"));
         assert!(Sensory { min_importance: Some(f64::NAN), max_tokens: None }.check().is_err());
         assert!(Sensory { min_importance: None, max_tokens: Some(0) }.check().is_err());

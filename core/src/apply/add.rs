@@ -100,7 +100,7 @@ fn one<S: State>(
     // A new statement under the id of a deleted one goes on counting, so that a version that a
     // client still holds never fits by accident.
     let grave: Option<TombstoneRow> = context.rows.read(&keys::tombstone::key(space, id))?;
-    let version = grave.map_or(1, |grave| grave.version + 1);
+    let version = grave.map_or(1, |grave| grave.version.saturating_add(1));
     create(context, space, item, model, version, None)?;
     chunks::put(context, space, item, model)?;
     let made = if item.id_chosen { None } else { made_id(id) };

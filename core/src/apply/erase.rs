@@ -72,7 +72,10 @@ fn begin<S: State>(
 ) -> Step<Answers> {
     let key = keys::erasure::key(space, id);
     if context.rows.read::<ErasureRow>(&key)?.is_some() {
-        return Ok(vec![add::answer(id, 1, ItemStatus::Duplicate, IdempotencyId::Requested)]);
+        // A repetition is answered before it comes here, for as long as its key is remembered. The receipt
+        // lives longer, and what was stored behind the first erasure is not taken out by saying so.
+        let detail = "this key began an erasure before; give a new Idempotency-Key for a new erasure";
+        return Err(Error::new(ErrorCode::Conflict, detail).at("Idempotency-Key").into());
     }
     let receipts = context.rows.scan(&keys::family_prefix(space, Family::Erasure), None, ERASURES_MAX)?;
     if receipts.len() >= ERASURES_MAX {

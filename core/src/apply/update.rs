@@ -27,7 +27,7 @@ pub(super) fn apply<S: State>(
     keep_version(context, space, id, &old, &old_row)?;
     chunks::remove(context, space, &old)?;
 
-    let version = old.version + 1;
+    let version = old.version.saturating_add(1);
     let mut memory = add::memory_row(item, old.seq, version, context.now_us);
     keep_links(&mut memory, &old);
     // What it was made from stays known: its earlier versions go with that, too.

@@ -105,7 +105,7 @@ impl Filter {
 
     /// Whether every memory passes, so that rows need not be asked.
     pub fn is_all(&self) -> bool {
-        matches!(&self.root, Node::All(nodes) if nodes.is_empty())
+        self.root.is_all()
     }
 
     /// Whether a row passes.
@@ -123,6 +123,15 @@ enum Node {
 }
 
 impl Node {
+    /// Whether it holds of everything because nothing is asked; what is asked may hold of everything, too.
+    fn is_all(&self) -> bool {
+        match self {
+            Self::All(nodes) => nodes.iter().all(Self::is_all),
+            Self::Any(nodes) => nodes.iter().any(Self::is_all),
+            Self::Not(_) | Self::Condition(_) => false,
+        }
+    }
+
     /// Columns are asked before metadata, which may have to be parsed: the order of conditions
     /// does not change what they answer.
     fn all(mut nodes: Vec<Self>) -> Self {

@@ -159,6 +159,14 @@ fn logic() {
     assert!(kinds.matches(&view) && !Filter::kinds(&[Kind::Semantic]).matches(&view));
     assert!(!kinds.and(Filter::parse(&no).unwrap()).matches(&view));
     assert!(Filter::all().and(Filter::all()).is_all());
+    for nothing_asked in [json!({"and": [{}]}), json!({"and": [{"and": [{}, {}]}]}), json!({"or": [no, {}]})]
+    {
+        assert!(Filter::parse(&nothing_asked).unwrap().is_all(), "{nothing_asked}");
+    }
+    for asked in [json!({"and": [{}, no]}), json!({"or": [no, yes]}), json!({"not": [{}]}), json!({"or": []})]
+    {
+        assert!(!Filter::parse(&asked).is_ok_and(|filter| filter.is_all()), "{asked}");
+    }
 }
 
 #[test]

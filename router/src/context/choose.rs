@@ -137,6 +137,8 @@ fn latest(request: &Request) -> bool {
 struct Said {
     /// Text with its speaker -> item.
     texts: HashMap<String, String>,
+    /// What is required, to the letter.
+    exact: HashMap<String, String>,
     /// Memories that are required as they are: nothing else need stand for them.
     required: HashSet<String>,
 }
@@ -145,13 +147,19 @@ impl Said {
     fn take(&mut self, item: &Item) {
         self.texts.entry(same(item)).or_insert_with(|| item.id.clone());
         if item.required {
+            self.exact.entry(normalize(&item.text)).or_insert_with(|| item.id.clone());
             self.required.insert(item.memory.clone());
         }
     }
 
     /// The item that says the same.
     fn by(&self, item: &Item) -> Option<String> {
-        if !item.required && self.required.contains(&item.memory) {
+        if item.required {
+            // "Only C#." is not "Only C.": what must not be missing is left out only where it stands
+            // there to the letter.
+            return self.exact.get(&normalize(&item.text)).cloned();
+        }
+        if self.required.contains(&item.memory) {
             return Some(item.memory.clone());
         }
         self.texts.get(&same(item)).cloned()

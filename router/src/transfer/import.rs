@@ -139,6 +139,8 @@ impl Import<'_> {
         let mut body = body.into_data_stream();
         let (mut buffer, mut lines, mut bytes, mut number) = (BytesMut::new(), Lines::new(), 0, 0);
         let mut at_end = false;
+        // So many bytes of the buffer are known to have no line break.
+        let mut searched = 0;
         while !at_end {
             match self.next_chunk(&mut body).await? {
                 Some(chunk) => buffer.extend_from_slice(&chunk),
@@ -149,9 +151,10 @@ impl Import<'_> {
                     }
                 }
             }
-            while let Some(at) = buffer.iter().position(|byte| *byte == b'\n') {
+            while let Some(at) = buffer[searched..].iter().position(|byte| *byte == b'\n') {
                 number += 1;
-                let line = buffer.split_to(at + 1).freeze();
+                let line = buffer.split_to(searched + at + 1).freeze();
+                searched = 0;
                 check_length(line.len(), number)?;
                 bytes += line.len();
                 lines.push((number, line));
@@ -160,7 +163,8 @@ impl Import<'_> {
                     self.store(std::mem::take(&mut lines)).await?;
                 }
             }
-            check_length(buffer.len(), number + 1)?;
+            searched = buffer.len();
+            check_length(searched, number + 1)?;
         }
         self.store(lines).await?;
         if number == 0 {

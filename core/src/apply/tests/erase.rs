@@ -270,7 +270,7 @@ fn the_same_erasure_begins_once_and_receipts_are_bounded() {
     replica.write(add(vec![derived(1, &[])]));
     let ids = Selection::Ids(vec![id(1)]);
     assert_eq!(replica.items(begin("e", ids.clone()))[0].status, ItemStatus::Created);
-    assert_eq!(replica.items(begin("e", ids.clone()))[0].status, ItemStatus::Duplicate);
+    assert_eq!(failed(replica.write(begin("e", ids.clone()))), ErrorCode::Conflict);
     for n in 1..ERASURES_MAX {
         replica.write(begin(&format!("e{n}"), ids.clone()));
     }
@@ -287,6 +287,9 @@ fn steps_are_checked_before_they_are_proposed() {
         Selection::Ids(vec!["a\0b".into()]),
         Selection::Session(String::new()),
         Selection::Source(String::new()),
+        Selection::Filter(" {} ".into()),
+        Selection::Filter("{\"and\":[{}]}".into()),
+        Selection::Filter("{\"or\":[{\"role\":\"user\"},{}]}".into()),
         Selection::Filter("{\"nope\":1}".into()),
         Selection::Filter("{}".into()),
     ] {

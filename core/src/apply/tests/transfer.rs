@@ -208,6 +208,7 @@ fn items_are_checked_before_they_are_proposed() {
         }
     };
     assert!(refused(&of_memory(|memory| memory.version = 0)));
+    assert!(refused(&of_memory(|memory| memory.version = u64::MAX)), "there would be no next one");
     assert!(refused(&of_memory(|memory| memory.standing.clear())));
     assert!(refused(&of_memory(|memory| memory.model = None)));
     for (ids, by) in [(vec!["x".to_owned(); 1001], None), (vec![], Some("\0".to_owned()))] {

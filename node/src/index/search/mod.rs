@@ -319,6 +319,18 @@ impl<'a> Pass<'a> {
         })
     }
 
+    /// Whether a constraint is hidden only because something newer may contradict it. A hint retires
+    /// nothing, least of all what must not be missing.
+    fn is_constraint_in_doubt(&self, at: usize) -> bool {
+        let columns = &self.image.columns;
+        self.query.beside.constraints > 0
+            && columns.older[at]
+            && columns.importance[at] >= HARD_CONSTRAINT
+            && columns.flags[at] & flag::LIVE != 0
+            && columns.expires_us[at] > self.query.log_now_us
+            && sees(&Query { conflicts: Conflicts::Mark, ..*self.query }, columns, at)
+    }
+
     /// The best rows that pass the filter, which is asked only of rows that would get in; and what is
     /// wanted beside them.
     fn best(&self, scorer: &Scorer, asked: &AskedFacts<'_>) -> Best {
@@ -335,18 +347,23 @@ impl<'a> Pass<'a> {
         };
         for (row, (flags, relevance)) in (0u32..).zip(self.scratch.flags.iter().zip(&self.scratch.relevance))
         {
-            if flags & flag::LIVE == 0 {
+            let at = row as usize;
+            let is_seen = flags & flag::LIVE != 0;
+            if !is_seen && !self.is_constraint_in_doubt(at) {
                 continue;
             }
-            let at = row as usize;
+            let relevance = if is_seen { *relevance } else { 0.0 };
             let boosts = boost_sum([asked.boost(at)]);
-            let score = scorer.score(&scorer.parts(*relevance, &self.statics(at)), boosts);
+            let score = scorer.score(&scorer.parts(relevance, &self.statics(at)), boosts);
             let candidate = Candidate { score, seq: columns.seq[at], row };
             if beside.constraints > 0 && columns.importance[at] >= HARD_CONSTRAINT {
                 best.constraints_total += 1;
                 if best.constraints.would_take(&candidate) {
                     best.constraints.take(candidate);
                 }
+            }
+            if !is_seen {
+                continue;
             }
             let hit = score >= min_score && best.top.would_take(&candidate);
             let states = columns.valid_from_us[at] > i64::MIN && best.stating.would_take(&candidate);

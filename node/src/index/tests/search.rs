@@ -199,6 +199,25 @@ fn a_question_lifts_the_fact_that_it_asks_for() {
     }
 }
 
+/// A possible conflict hides a memory from the hits, and no constraint from those who must know of it.
+#[test]
+fn a_doubt_hides_no_constraint() {
+    let doubted = |id: &str| IndexRow { older: true, ..row(id, id) };
+    let hard = |row: IndexRow| IndexRow { importance: 1.0, ..row };
+    let image = image(&[
+        hard(doubted("allergic to nuts")),
+        doubted("tea"),
+        row("weather", "nice weather"),
+        hard(IndexRow { status: Status::Deprecated, ..doubted("milk") }),
+        hard(IndexRow { expires_us: Some(5), ..doubted("today") }),
+    ]);
+    let beside = Beside { constraints: 10, stating: 10 };
+    let answer = image.search(&Query { top_k: 9, log_now_us: 5, beside, ..Query::default() }).unwrap();
+    let ids = |hits: &[Hit]| hits.iter().map(|hit| hit.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&answer.hits), ["weather"]);
+    assert_eq!((ids(&answer.constraints), answer.constraints_total), (vec!["allergic to nuts".into()], 1));
+}
+
 #[test]
 fn constraints_and_facts_stand_beside_the_hits() {
     let states = |id: &str| IndexRow { valid_from_us: Some(1), ..row(id, id) };

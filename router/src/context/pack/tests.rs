@@ -224,6 +224,15 @@ fn the_same_is_said_once() {
 }
 
 #[test]
+fn constraints_that_differ_in_a_sign_are_two() {
+    let constraints = ["Only write C#.", "Only write C.", "Only write C.", "只写 C。"];
+    let named = constraints.iter().enumerate().map(|(n, text)| memory(&format!("c{n}"), text, 0.5));
+    let answer = answer(json!({"budget_tokens": 2000}), &found(vec![], named.collect())).unwrap();
+    assert_eq!(ids(&answer, "constraints"), ["c0", "c1", "c3"]);
+    assert_eq!(left(&answer), [("c2".to_owned(), "duplicate".to_owned())]);
+}
+
+#[test]
 fn what_holds_no_longer_and_what_scores_too_low_stays_out() {
     let fallen = stating(
         memory("old", "Long ago, on a sunny day, I lived in Berlin.", 0.9),
