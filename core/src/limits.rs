@@ -201,6 +201,10 @@ pub fn check_bytes(field: &str, value: Option<&str>, max: usize) -> Result<()> {
     }
 }
 
+/// The highest version that an import may bring: what JSON readers keep exactly, and far from the end of
+/// the numbers that versions are counted in.
+pub const VERSION_MAX: u64 = 1 << 53;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,7 +221,3 @@ mod tests {
         }
     }
 }
-
-/// The highest version that an import may bring: what JSON readers keep exactly, and far from the end of
-/// the numbers that versions are counted in.
-pub const VERSION_MAX: u64 = 1 << 53;

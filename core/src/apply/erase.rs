@@ -34,6 +34,9 @@ pub(super) fn apply<S: State>(
     // A leader that was late: another one has gone on.
     let Some(mut row) = context.rows.read::<ErasureRow>(&key)? else { return Ok(Vec::new()) };
     match (step, row.phase) {
+        // Half of the rows may be gone by now; the erasure of everything takes these out as well, and this
+        // one finds nothing when it goes on.
+        (EraseStep::Remove { .. }, _) if is_dropped(context, space)? => return Ok(Vec::new()),
         (EraseStep::Remove { memories, after, ended, .. }, Phase::Removing)
             if row.kind != SelectionKind::All =>
         {
@@ -62,6 +65,11 @@ pub(super) fn apply<S: State>(
     }
     context.rows.write(key, &row)?;
     Ok(Vec::new())
+}
+
+/// Whether everything of the space is being erased.
+fn is_dropped<S: State>(context: &mut Context<'_, S>, space: &SpaceKey) -> Step<bool> {
+    Ok(context.rows.counters(space)?.erasing.is_some())
 }
 
 fn begin<S: State>(

@@ -75,10 +75,11 @@ impl Cleaner {
             self.raw.purge_manager().must_rewrite_append_queue(active.checked_sub(1), Some(2));
         }));
         self.whole(copied)?;
-        self.change_files()?;
-        // Entries that were copied earlier and are dead by now.
+        // Entries that were copied earlier and are dead by now. That they are dead is written in the old
+        // files alone, so those go last: a crash in between must not bring such entries back.
         let copied = catch_unwind(AssertUnwindSafe(|| self.raw.purge_manager().must_rewrite_rewrite_queue()));
-        self.whole(copied)
+        self.whole(copied)?;
+        self.change_files()
     }
 
     /// Lets the log thread begin a new file and remove those that hold nothing any more.

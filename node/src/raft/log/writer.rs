@@ -241,6 +241,9 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
+/// The truncate marker that hides nothing.
+const NO_END: [u8; 8] = u64::MAX.to_be_bytes();
+
 fn add(
     batch: &mut LogBatch,
     raw: &RawEngine,
@@ -251,8 +254,10 @@ fn add(
     match change {
         Change::Append { records, .. } => {
             batch.add_entries::<Records>(region, &records)?;
-            // The entries that the marker hid are overwritten by these, in the same batch.
-            batch.delete(region, key::END.to_vec());
+            // The entries that the marker hid are overwritten by these, in the same batch. It is set to
+            // what hides nothing: raft-engine forgets deletions when it rewrites files, and an old marker
+            // that came back after a crash would hide acknowledged entries.
+            batch.put(region, key::END.to_vec(), NO_END.to_vec())?;
         }
         // raft-engine has no truncate: the marker hides the tail until the next append replaces it.
         Change::Truncate { end } => batch.put(region, key::END.to_vec(), end.to_be_bytes().to_vec())?,
@@ -262,7 +267,7 @@ fn add(
             if clear {
                 // Entries hidden by the truncate marker must go as well, before it does.
                 index = raw.last_index(region).map_or(first, |last| first.max(last + 1));
-                batch.delete(region, key::END.to_vec());
+                batch.put(region, key::END.to_vec(), NO_END.to_vec())?;
             }
             batch.add_command(region, Command::Compact { index });
         }
