@@ -119,6 +119,8 @@ impl<'a> Agent<'a> {
                     role: Some(turn.role.name().to_owned()),
                     event_time: Some(turn.time.clone()),
                     session: Some(session.id.clone()),
+                    // The workload has outputs of tools, and every arm is given every turn.
+                    raw_json: Some(true),
                     ..NewMemory::default()
                 })
                 .collect();

@@ -63,6 +63,9 @@ pub struct NewMemory {
     /// Where it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
+    /// Whether content that is nothing but JSON is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_json: Option<bool>,
 }
 
 /// A subject-predicate-object statement.

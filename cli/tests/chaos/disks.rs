@@ -240,9 +240,10 @@ fn a_node_on_a_full_disk_ends_and_comes_back_when_there_is_room() {
 async fn full_disk() {
     let plan = Rig::plan(3);
     let data = plan.data(2);
-    // What each round writes stays, in log, state and snapshot files.
+    // What each round writes stays, in log, state and snapshot files; and a state that is made from a
+    // snapshot file lies beside the old one for a while, with some megabytes that sled takes beforehand.
     let rounds = rounds(1, 10);
-    let tmpfs = Tmpfs::mount(&data, 16 * rounds);
+    let tmpfs = Tmpfs::mount(&data, 64 + 16 * rounds);
     let seed = seed();
     let mut rig = Rig::of(plan, 4, seed);
     rig.start_load();
