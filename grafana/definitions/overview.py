@@ -403,6 +403,27 @@ MEMORIES = Row(
             (Query("sum by (result) (rate(holdfast_sweeps_total{<node>}[<rate>]))", "{{result}}"),),
         ),
         Panel(
+            "Jobs by result",
+            "Steps of jobs that summarise, promote and condense the turns of sessions, by job and result; stale is work "
+            "whose turns had changed meanwhile.",
+            "failed: the log of the node says why; a failed step is tried again later.",
+            "ops",
+            (Query("sum by (kind, result) (rate(holdfast_jobs_total{<node>}[<rate>]))", "{{kind}} {{result}}"),),
+        ),
+        Panel(
+            "Time of a job's step",
+            "P99 of one step of a job, from reading what it is based on until it is applied.",
+            "seconds: the disk or the embedder of the node is slow; compare the log sync time and the embedding time.",
+            "s",
+            (
+                Query(
+                    quantile(0.99, "holdfast_job_seconds", "<node>"),
+                    "P99",
+                    may_be_empty="jobs run only where sessions have turns to work on",
+                ),
+            ),
+        ),
+        Panel(
             "Calls to nodes by code",
             "Calls of routers to nodes per second, by code; cancelled is a caller that went away.",
             "not_leader or unavailable in bursts follows elections; anything steady is a fault of that node.",

@@ -54,6 +54,9 @@ def use_everything(url: str, key: str, number: int) -> None:
     added = ask("POST", "/memories", {"memories": memories}, 201)
     ids = [result["id"] for result in added["results"]]
     ask("POST", "/recall", {"query": "Lisbon 花生"}, 200)
+    ask("POST", "/context", {"query": "Lisbon 花生", "budget_tokens": 2000}, 200)
+    turn = {"role": "user", "content": f"I am allergic to peanuts, and I said so {number} times."}
+    ask("POST", f"/sessions/s{number}/turns", {"turns": [turn]}, 201)
     outcomes = zip(ids, ("adopted", "useless", "harmful"), strict=False)
     ask("POST", "/feedback", {"items": [{"id": id, "outcome": outcome} for id, outcome in outcomes]}, 200)
     ask("PATCH", f"/memories/{ids[0]}", {"importance": 0.9}, 200)

@@ -21,7 +21,7 @@ impl JobMetrics {
         let ended = maker.counters(
             "holdfast_jobs_total",
             "Steps of jobs in the groups that this node leads, by what they do and how they ended.",
-            &["job", "result"],
+            &["kind", "result"],
         )?;
         for (job, result) in JOBS.iter().flat_map(|job| RESULTS.iter().map(move |result| (job, result))) {
             ended.with_label_values(&[job, result]);
