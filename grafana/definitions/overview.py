@@ -411,17 +411,11 @@ MEMORIES = Row(
             (Query("sum by (kind, result) (rate(holdfast_jobs_total{<node>}[<rate>]))", "{{kind}} {{result}}"),),
         ),
         Panel(
-            "Time of a job's step",
-            "P99 of one step of a job, from reading what it is based on until it is applied.",
-            "seconds: the disk or the embedder of the node is slow; compare the log sync time and the embedding time.",
-            "s",
-            (
-                Query(
-                    quantile(0.99, "holdfast_job_seconds", "<node>"),
-                    "P99",
-                    may_be_empty="jobs run only where sessions have turns to work on",
-                ),
-            ),
+            "Time spent in jobs",
+            "Seconds per second that the steps of jobs take, from reading what they are based on until they are applied.",
+            "above 1: jobs of a node do not keep up; compare the log sync time and the embedding time.",
+            "none",
+            (Query("sum by (node) (rate(holdfast_job_seconds_sum{<node>}[<rate>]))", "node {{node}}"),),
         ),
         Panel(
             "Calls to nodes by code",
