@@ -104,8 +104,9 @@ async fn a_flipped_byte_on_disk_is_found_and_mended() {
     }
 
     // Node 2 with a damaged row, and node 3 away: nobody can say who is right, so nothing is mended.
+    // Node 2 stops in order, so that all of its rows are in the database.
+    assert!(cluster.nodes[1].take().unwrap().terminate().success());
     cluster.nodes[2].take().unwrap().kill();
-    cluster.nodes[1].take().unwrap().kill();
     let shard = cluster.plan.data(1).join("shards/1");
     flip_a_byte(&shard);
     cluster.restart_node(1);

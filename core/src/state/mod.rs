@@ -11,7 +11,7 @@ mod overlay;
 
 pub use btree::BTreeState;
 pub use hash::StateHash;
-pub use overlay::{Change, Changes, Overlay};
+pub use overlay::{Change, Changes, Overlay, Values, scan_over};
 
 /// A row: key and value.
 pub type Row = (Vec<u8>, Vec<u8>);

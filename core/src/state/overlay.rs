@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Values by key, `None` where there is none.
-type Values = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+pub type Values = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// The writes of a batch on top of a store that they have not reached yet. Overlays nest: a command
 /// runs in one of its own, and a failed one is dropped without a trace.
@@ -113,20 +113,34 @@ impl<R: Reader> Reader for Overlay<R> {
     }
 
     fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
-        let start = match after {
-            Some(after) if after >= prefix => Bound::Excluded(after),
-            _ => Bound::Included(prefix),
-        };
-        let writes = self.writes.range::<[u8], _>((start, Bound::Unbounded));
-        let mut writes = writes.take_while(|(key, _)| key.starts_with(prefix)).peekable();
-        if writes.peek().is_none() {
-            return self.base.scan(prefix, after, limit);
-        }
-        // Every deleted row of the overlay may hide one of the base, so that many more are read.
-        let hidden = writes.clone().filter(|(_, value)| value.is_none()).count();
-        let below = self.base.scan(prefix, after, limit.saturating_add(hidden))?;
-        Ok(merge(below, writes, limit))
+        scan_over(&self.writes, (prefix, after), limit, |limit| self.base.scan(prefix, after, limit))
     }
+}
+
+/// What [`Reader::scan`] answers for rows with others above them: `above` wins over what `below`
+/// answers for a limit, and its `None` hides a row.
+///
+/// # Errors
+/// Those of `below`.
+pub fn scan_over<E>(
+    above: &Values,
+    (prefix, after): (&[u8], Option<&[u8]>),
+    limit: usize,
+    below: impl FnOnce(usize) -> Result<Vec<Row>, E>,
+) -> Result<Vec<Row>, E> {
+    let start = match after {
+        Some(after) if after >= prefix => Bound::Excluded(after),
+        _ => Bound::Included(prefix),
+    };
+    let above = above.range::<[u8], _>((start, Bound::Unbounded));
+    let mut above = above.take_while(|(key, _)| key.starts_with(prefix)).peekable();
+    if above.peek().is_none() {
+        return below(limit);
+    }
+    // Every deleted row above may hide one below, so that many more are read.
+    let hidden = above.clone().filter(|(_, value)| value.is_none()).count();
+    let below = below(limit.saturating_add(hidden))?;
+    Ok(merge(below, above, limit))
 }
 
 /// Merges two sorted lists of rows; the upper one wins and its `None` hides a row of the lower one.

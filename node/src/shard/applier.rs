@@ -9,6 +9,7 @@ use super::sled_reader::{ShardReader, SledReader};
 #[cfg(test)]
 use super::snapshots::BuildError;
 use super::snapshots::{BuildLimits, restore};
+use super::store::Store;
 use super::view::Views;
 use crate::erasing::Forgotten;
 use crate::index::Spaces;
@@ -53,9 +54,9 @@ pub struct ShardState {
     pub(super) shards: u16,
     pub(super) cache_bytes: u64,
     /// Replaced as a whole when a snapshot file is installed.
-    pub(super) db: RwLock<sled::Db>,
+    pub(super) store: RwLock<Store>,
     pub(super) spaces: Arc<Spaces>,
-    /// Held while entries are applied; what it guards is what sled holds.
+    /// Held while entries are applied; what it guards is what the store holds.
     pub(super) applying: Mutex<Applying>,
     pub(super) visible: watch::Sender<Option<u64>>,
     /// The hash at the visible index, apart from `applying` so that asking for it never waits for an
@@ -95,11 +96,11 @@ pub struct ShardState {
 /// What is guarded by the mutex of applies.
 #[derive(Debug, Default)]
 pub(super) struct Applying {
-    /// What sled holds.
+    /// What the store holds.
     pub(super) applied: Applied,
     /// Points of the state whose rows are being read.
     pub(super) views: Views,
-    /// An apply failed half-way: sled holds more than `applied` says. Nothing follows.
+    /// An apply failed half-way: the store holds more than `applied` says. Nothing follows.
     pub(super) failed: bool,
 }
 
@@ -158,7 +159,7 @@ impl ShardState {
             cluster: cluster.to_owned(),
             shards,
             cache_bytes,
-            db: RwLock::new(db),
+            store: RwLock::new(Store::new(db)),
             spaces,
             visible,
             published: Mutex::new(applied.published()),
@@ -202,7 +203,7 @@ impl ShardState {
     /// # Errors
     /// If the files cannot be looked at.
     pub fn disk_bytes(&self) -> Result<u64, StateError> {
-        self.db().size_on_disk().map_err(|error| StateError(format!("sled: {error}")))
+        self.store().size_on_disk().map_err(|error| StateError(format!("sled: {error}")))
     }
 
     /// Reads of the rows: each one of the database that is current then.
@@ -210,9 +211,31 @@ impl ShardState {
         ShardReader(self)
     }
 
-    /// The current database.
+    /// The current rows.
+    pub(super) fn store(&self) -> Store {
+        self.store.read().clone()
+    }
+
+    /// The current database, which holds everything that is applied then.
+    #[cfg(test)]
     pub(super) fn db(&self) -> sled::Db {
-        self.db.read().clone()
+        let store = self.store();
+        store.write_out().expect("a sound database");
+        store.db().clone()
+    }
+
+    /// Whether rows wait for longer than they should to be given to the database.
+    pub(crate) fn has_overdue_rows(&self) -> bool {
+        self.store.read().is_overdue()
+    }
+
+    /// Gives the database what it does not have yet, so that a killed process has less to replay.
+    /// Blocks for as long as one batch takes. An error is noted as that of any batch is.
+    pub(crate) fn write_out(&self) {
+        if let Err(error) = self.store().write_out() {
+            tracing::error!(group = self.group, %error, "rows could not be written");
+            self.sled_failed(&error);
+        }
     }
 
     /// The active spaces that follow this state.
@@ -308,7 +331,11 @@ impl ShardState {
         let mut applying = self.applying.lock();
         applying.views = Views::default();
         match self.files.lock().take() {
-            Some(files) => files.close_clean(&self.db()),
+            Some(files) => {
+                let store = self.store();
+                store.write_out().map_err(|error| OpenError::Sled { path: self.dir.clone(), error })?;
+                files.close_clean(store.db())
+            }
             None => Ok(()),
         }
     }
@@ -346,8 +373,8 @@ impl Applier for ShardState {
         let begin = Instant::now();
         let mut applying = self.applying.lock();
         let Applying { applied, views, failed } = &mut *applying;
-        let db = self.db();
-        let target = Target { db: &db, views: Some(&mut *views), live: Some(self) };
+        let store = self.store();
+        let target = Target { store: &store, views: Some(&mut *views), live: Some(self) };
         let done = apply_entries(target, applied.clone(), entries);
         let Done { applied: after, answers, points } = done.inspect_err(|_| {
             *failed = true;

@@ -3,9 +3,9 @@
 use super::applier::{ShardState, fatal};
 use super::points::Point;
 use super::position::Applied;
-use super::sled_reader::{Rows, SledReader};
+use super::sled_reader::Rows;
+use super::store::Store;
 use super::view::Views;
-use crate::crash::{Step, crash_point};
 use crate::raft::{ApplierError, CommittedBody, CommittedEntry, LogPosition, Outcomes};
 use bytes::Bytes;
 use holdfast_core::apply::{self, Position};
@@ -21,9 +21,9 @@ use holdfast_core::{Error, ErrorCode};
 /// [`BATCH_ROWS_MAX`]; sled holds a process-wide lock while it takes a batch.
 const BATCH_ROWS_FULL: usize = BATCH_ROWS_MAX * 3 / 4;
 
-/// Commands that were applied and are not in sled yet.
+/// Commands that were applied and are not in the store yet.
 struct Batch<'a> {
-    db: &'a sled::Db,
+    store: &'a Store,
     overlay: Overlay<Rows<'a>>,
     applied: Applied,
     events: Vec<Event>,
@@ -35,7 +35,7 @@ struct Batch<'a> {
 
 /// Where entries are applied to.
 pub(super) struct Target<'a> {
-    pub(super) db: &'a sled::Db,
+    pub(super) store: &'a Store,
     pub(super) views: Option<&'a mut Views>,
     pub(super) live: Option<&'a ShardState>,
 }
@@ -53,10 +53,10 @@ pub(super) fn apply_entries(
     before: Applied,
     entries: Vec<CommittedEntry>,
 ) -> Result<Done, ApplierError> {
-    let Target { db, views, live } = target;
-    let overlay = Overlay::remembering(Rows { db: SledReader(db), live });
+    let Target { store, views, live } = target;
+    let overlay = Overlay::remembering(Rows { store, live });
     let (events, points) = (Vec::new(), Vec::new());
-    let mut batch = Batch { db, overlay, applied: before, events, points, views, live };
+    let mut batch = Batch { store, overlay, applied: before, events, points, views, live };
     let mut answers = Vec::with_capacity(entries.len());
     for entry in entries {
         batch.applied.log_bytes += entry.log_bytes();
@@ -128,7 +128,7 @@ impl Batch<'_> {
 
     /// Writes the batch in one atomic step and shows it to the live images.
     fn commit(&mut self) -> Result<(), ApplierError> {
-        let rows = Rows { db: SledReader(self.db), live: self.live };
+        let rows = Rows { store: self.store, live: self.live };
         let overlay = std::mem::replace(&mut self.overlay, Overlay::remembering(rows));
         let changes = overlay.into_changes().map_err(|error| fatal(&error))?;
         if let Some(views) = &mut self.views {
@@ -139,22 +139,14 @@ impl Batch<'_> {
         if let Some(metrics) = self.live.and_then(|live| live.metrics.as_ref()) {
             metrics.written(changes.rows.len());
         }
-        let mut writes = sled::Batch::default();
-        for change in changes.rows {
-            match change.new {
-                Some(value) => writes.insert(change.key, value),
-                None => writes.remove(change.key),
-            }
-        }
-        writes.insert(Applied::key(), self.applied.encode().map_err(|error| fatal(&error))?);
+        let applied = (Applied::key(), self.applied.encode().map_err(|error| fatal(&error))?);
         let announced = self.live.map(|live| live.spaces.open_batch());
-        self.db.apply_batch(writes).map_err(|error| {
+        self.store.commit(changes.rows, applied).map_err(|error| {
             if let Some(live) = self.live {
                 live.sled_failed(&error);
             }
             fatal(&error)
         })?;
-        crash_point(Step::RowsApplied);
         if let Some(announced) = announced {
             announced.deliver(&self.events);
         }

@@ -95,6 +95,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = open(dir.path(), &boot(1));
         state.apply(log()).unwrap();
+        state.write_out();
         state.sled_failed(&sled::Error::Unsupported("no matter of the disk".into()));
         assert_eq!(state.disk_failure(), None);
         state.sled_failed(&sled::Error::Io(io::Error::from_raw_os_error(ENOSPC)));

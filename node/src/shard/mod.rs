@@ -1,10 +1,11 @@
-//! The applied state of one shard replica: a sled database that the snapshot file and the log can
-//! rebuild at any time.
+//! The applied state of one shard replica: a sled database, and the last few rows before it in memory,
+//! that the snapshot file and the log can rebuild at any time.
 //!
 //! Invariants:
-//! - every batch writes rows, applied position, membership and state hash in one atomic step;
+//! - every batch writes rows, applied position, membership and state hash in one atomic step, alone
+//!   or with those that follow it;
 //! - no batch splits a command, so a crash leaves a prefix of the commands of the log;
-//! - the visible index advances only after the rows are in sled **and** in the live images;
+//! - the visible index advances only after the rows are in the store **and** in the live images;
 //! - what cannot be read is set aside and rebuilt from snapshot file and log, never taken as empty.
 
 mod applier;
@@ -26,6 +27,7 @@ mod sled_reader;
 #[cfg(test)]
 mod snapshot_tests;
 mod snapshots;
+mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 mod view;

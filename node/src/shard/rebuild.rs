@@ -11,6 +11,7 @@ use super::files::OpenError;
 use super::points::Point;
 use super::position::Applied;
 use super::snapshots::fill;
+use super::store::Store;
 use super::view::Views;
 use crate::raft::{ApplierError, CommittedEntry};
 use crate::snapshot::SnapshotFile;
@@ -79,7 +80,7 @@ pub struct Source<'a> {
 
 /// The database that is being made.
 struct Draft {
-    db: sled::Db,
+    store: Store,
     applied: Applied,
     points: Vec<Point>,
 }
@@ -103,7 +104,7 @@ impl Draft {
             if first != Some(self.next_index()) {
                 return Err(RebuildError::Log(format!("entry {} is missing", self.next_index())));
             }
-            let target = Target { db: &self.db, views: None, live: None };
+            let target = Target { store: &self.store, views: None, live: None };
             let Done { applied, points, .. } = apply_entries(target, self.applied.clone(), entries)?;
             self.applied = applied;
             self.points.extend(points);
@@ -168,7 +169,7 @@ impl ShardState {
             Some(file) => fill(&db, file)?,
             None => Applied::empty(),
         };
-        let mut draft = Draft { db, applied, points: Vec::new() };
+        let mut draft = Draft { store: Store::new(db), applied, points: Vec::new() };
         if let Some(must) = source.must {
             if draft.next_index() > must.index + 1 {
                 return Err(RebuildError::PointTooOld(must.index));
@@ -186,7 +187,7 @@ impl ShardState {
             }
             draft.apply_to(last, source, check)?;
         }
-        draft.db.flush().map_err(|error| sled_error(&error))?;
+        draft.store.flush().map_err(|error| sled_error(&error))?;
         Ok(draft)
     }
 
@@ -215,10 +216,10 @@ impl ShardState {
                 source,
             )?;
         }
-        draft.db.flush().map_err(|error| sled_error(&error))?;
-        let Draft { db, applied, points } = draft;
+        draft.store.flush().map_err(|error| sled_error(&error))?;
+        let Draft { store, applied, points } = draft;
         // For whoever wants to look; what the old one has not written by now is lost with it.
-        if let Err(error) = self.db().flush() {
+        if let Err(error) = self.store().flush() {
             tracing::warn!(group = self.group, %error, "the old state was not flushed");
         }
         let mut files = self.files.lock();
@@ -226,7 +227,7 @@ impl ShardState {
         files.switch_to_next()?;
         // From here on the new one is the state, whatever happens to the old directory.
         let kept = if source.keep { files.keep_previous() } else { files.remove_all_others() };
-        *self.db.write() = db;
+        *self.store.write() = store;
         // Every load that began before now is cancelled, every later one reads the new database.
         self.spaces.forget(|space| self.owns(space));
         self.points.lock().replace(points);

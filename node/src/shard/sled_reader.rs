@@ -1,4 +1,5 @@
 use super::ShardState;
+use super::store::Store;
 use holdfast_core::state::{Reader, Row, StateError};
 use std::ops::Bound;
 
@@ -50,7 +51,7 @@ impl Reader for SledReader<'_> {
 /// Reads of the rows of a state that notice it when its disk fails.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
-    pub(super) db: SledReader<'a>,
+    pub(super) store: &'a Store,
     /// Whose rows they are; none for a database that is being rebuilt.
     pub(super) live: Option<&'a ShardState>,
 }
@@ -67,11 +68,11 @@ impl Rows<'_> {
 
 impl Reader for Rows<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
-        self.db.get_row(key).map_err(|error| self.failed(&error))
+        self.store.get_row(key).map_err(|error| self.failed(&error))
     }
 
     fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
-        self.db.scan_rows(prefix, after, limit).map_err(|error| self.failed(&error))
+        self.store.scan_rows(prefix, after, limit).map_err(|error| self.failed(&error))
     }
 }
 
@@ -82,11 +83,11 @@ pub struct ShardReader<'a>(pub(super) &'a ShardState);
 
 impl Reader for ShardReader<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
-        SledReader(&self.0.db()).get(key)
+        self.0.store().get_row(key).map_err(|error| unreadable(&error))
     }
 
     fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
-        SledReader(&self.0.db()).scan(prefix, after, limit)
+        self.0.store().scan_rows(prefix, after, limit).map_err(|error| unreadable(&error))
     }
 }
 
@@ -96,29 +97,29 @@ mod tests {
     use super::*;
     use holdfast_core::state::{Changes, conformance};
 
-    struct Store(sled::Db);
+    fn temporary() -> Store {
+        Store::new(sled::Config::new().temporary(true).flush_every_ms(None).open().unwrap())
+    }
 
     impl Reader for Store {
         fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
-            SledReader(&self.0).get(key)
+            self.get_row(key).map_err(|error| unreadable(&error))
         }
         fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Row>, StateError> {
-            SledReader(&self.0).scan(prefix, after, limit)
+            self.scan_rows(prefix, after, limit).map_err(|error| unreadable(&error))
         }
     }
 
     #[test]
-    fn conforms() {
-        let make = || Store(sled::Config::new().temporary(true).flush_every_ms(None).open().unwrap());
-        conformance::run(make, |store: &mut Store, changes: Changes| {
-            let mut batch = sled::Batch::default();
-            for change in changes.rows {
-                match change.new {
-                    Some(value) => batch.insert(change.key, value),
-                    None => batch.remove(change.key),
-                }
-            }
-            store.0.apply_batch(batch).unwrap();
+    fn a_store_conforms_wherever_its_rows_are() {
+        let commit = |store: &mut Store, changes: Changes| {
+            let rows = changes.rows.into_iter().map(|change| (change.key, change.new)).collect();
+            store.commit_rows(rows).unwrap();
+        };
+        conformance::run(temporary, commit);
+        conformance::run(temporary, |store: &mut Store, changes: Changes| {
+            commit(store, changes);
+            store.write_out().unwrap();
         });
     }
 }

@@ -156,6 +156,7 @@ fn a_lost_state_is_made_from_the_file_and_the_log() {
     assert_eq!(state.recompute_hash().unwrap(), state.hash());
     state.apply(vec![entry(7, vec![add("later")])]).unwrap();
     assert_eq!((state.hash(), state.log_bytes_since_snapshot()), (hash, log_bytes));
+    state.write_out();
     drop(state);
     // Under the same boot the state is newer than the file and stays.
     let state = open(dir.path(), &boot(2));

@@ -4,7 +4,8 @@ use super::KindCounts;
 use super::applier::{Applying, ShardState};
 use super::files::{OpenError, ShardFiles};
 use super::position::Applied;
-use super::sled_reader::{Rows, SledReader};
+use super::sled_reader::Rows;
+use super::store::Store;
 use super::view::{Purpose, RANGE_KEYS, View, Views};
 use crate::crash::{Step, crash_point};
 use crate::raft::LogPosition;
@@ -115,7 +116,7 @@ impl ShardState {
         })?;
         // Not for durability, which sled cannot give: so that after a kill the state is not behind
         // the purged log, which would cost a restore.
-        self.db().flush().map_err(|error| {
+        self.store().flush().map_err(|error| {
             self.sled_failed(&error);
             StateError(format!("sled: {error}"))
         })?;
@@ -167,8 +168,8 @@ impl ShardState {
         if purpose == Purpose::Build && self.pause_us.load(Ordering::Relaxed) > 0 {
             self.set_pause(if kept > limits.kept_bytes / 2 { PAUSE_LONG } else { PAUSE });
         }
-        let (rows, ended) =
-            view.next_range(&Rows { db: SledReader(&self.db()), live: Some(self) }, RANGE_KEYS)?;
+        let store = self.store();
+        let (rows, ended) = view.next_range(&Rows { store: &store, live: Some(self) }, RANGE_KEYS)?;
         if ended {
             *applying.views.of(purpose) = None;
         }
@@ -198,7 +199,7 @@ impl ShardState {
         let mut files = self.files.lock();
         let files = files.as_mut().ok_or_else(|| closed(file))?;
         let (db, applied) = load(files, file, self.cache_bytes)?;
-        *self.db.write() = db;
+        *self.store.write() = Store::new(db);
         files.remove_others()?;
         crash_point(Step::OldStateRemoved);
         // Every load that began before now is cancelled, every later one reads the new database.

@@ -124,6 +124,7 @@ fn an_unclean_state_opens_under_the_same_boot_only() {
     let state = open(dir.path(), &boot(1));
     state.apply(log()).unwrap();
     let hash = state.hash();
+    state.write_out();
     drop(state);
     let state = open(dir.path(), &boot(1));
     assert_eq!(state.hash(), hash, "sled's own drop wrote what it held");
@@ -133,6 +134,34 @@ fn an_unclean_state_opens_under_the_same_boot_only() {
     state.apply(log()).unwrap();
     assert_eq!(state.hash(), hash, "rebuilt to the same bytes");
     assert!(dir.path().join("lost-1").is_dir(), "the old directory is kept");
+}
+
+/// Rows that sled was not given yet go with the process; what it has says how far it is, and the log
+/// brings the rest.
+#[test]
+fn what_was_not_written_out_is_replayed_from_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = open(dir.path(), &boot(1));
+    state.apply(log()).unwrap();
+    state.write_out();
+    for index in 7..10 {
+        state.apply(vec![entry(index, vec![add(&format!("晚到的 {index}"))])]).unwrap();
+    }
+    let (hash, rows) = (state.hash(), state.rows());
+    assert_eq!(state.visible(), Some(9), "readers see them all the same");
+    assert_eq!(memories(&state), 167);
+    assert_eq!(state.recompute_hash().unwrap(), hash, "so does whoever reads all rows");
+    drop(state);
+    let state = open(dir.path(), &boot(1));
+    assert_eq!((state.visible(), memories(&state)), (Some(6), 164));
+    for index in 7..10 {
+        state.apply(vec![entry(index, vec![add(&format!("晚到的 {index}"))])]).unwrap();
+    }
+    assert_eq!((state.hash(), state.rows()), (hash, rows));
+    state.close().unwrap();
+    drop(state);
+    let state = open(dir.path(), &boot(2));
+    assert_eq!((state.hash(), state.rows()), (hash, rows), "a clean stop writes everything");
 }
 
 #[test]

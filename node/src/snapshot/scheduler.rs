@@ -85,6 +85,12 @@ struct Scheduler {
 
 impl Scheduler {
     async fn look_at(&mut self, group: &Group, state: &Arc<ShardState>, held_back: bool) {
+        if state.has_overdue_rows() {
+            let state = Arc::clone(state);
+            if let Err(error) = tokio::task::spawn_blocking(move || state.write_out()).await {
+                tracing::error!(group = group.id(), %error, "writing rows out ended in a panic");
+            }
+        }
         // What a wrong replica needs to be made anew is its last file and the log behind it.
         if group.status().failure.is_some() || state.quarantine().holds() {
             return;
