@@ -207,6 +207,7 @@ fn space_routes() -> Routes<Arc<Shared>> {
         )
         .route("/memories/{id}/history", get(memories::history::history))
         .route("/recall", post(recall::recall))
+        .route("/recall:why-not", post(recall::why_not::why_not))
         .route("/context", post(context::context))
         .route("/facts", post(facts::add::add).get(facts::list::list))
         .route("/facts/{id}", post(facts::decide::retract))

@@ -43,7 +43,7 @@ fn condition(at: &Condition, row: &impl FilterRow) -> bool {
 }
 
 /// The value at a path: under the whole path as one key, or else step by step.
-fn find<'a>(mut object: &'a Map<String, Value>, mut path: &str) -> Option<&'a Value> {
+pub(super) fn find<'a>(mut object: &'a Map<String, Value>, mut path: &str) -> Option<&'a Value> {
     loop {
         if let Some(value) = object.get(path) {
             return Some(value);

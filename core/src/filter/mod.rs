@@ -23,6 +23,7 @@
 //! - `not` holds if none of its objects does.
 //! - `{}` matches every memory.
 
+mod fault;
 mod matches;
 mod parse;
 mod row;
@@ -35,6 +36,7 @@ use crate::{Error, Result};
 use scalar::Scalar;
 use serde_json::Value;
 
+pub use fault::Fault;
 pub use row::{FilterRow, IndexRowView, Metadata, TextColumn};
 
 /// Most values in all the lists of `$in` and `$nin` of one filter.

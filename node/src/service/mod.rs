@@ -18,6 +18,7 @@ mod tests;
 mod tiers;
 mod turns;
 mod verify;
+mod why_not;
 mod write;
 
 use crate::erasing::EraseSettings;

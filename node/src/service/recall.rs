@@ -1,15 +1,13 @@
 use super::reads::Rows;
-use super::{NodeService, facts, refusals, stated};
+use super::{NodeService, facts, refusals, stated, why_not};
 use crate::index::{Answer, AsOf, Beside, Conflicts, Hit, LoadError, Query, RelevanceMode};
 use crate::metrics::{RecallMetrics, Step};
-use crate::shard::ShardState;
 use holdfast_core::access::Rights;
 use holdfast_core::apply::last_applied_us;
 use holdfast_core::filter::Filter;
 use holdfast_core::limits::TOP_K_MAX;
 use holdfast_core::memory::SpaceRow;
 use holdfast_core::score::{Prior, Profile, Recipe, Weights};
-use holdfast_core::space::SpaceKey;
 use holdfast_core::text::analyze_query;
 use holdfast_core::{Error, limits};
 use holdfast_proto::{Refused, v1};
@@ -34,7 +32,10 @@ impl NodeService {
             metrics.step(Step::Wait, asked);
             let begin = Instant::now();
             let rows = Rows::open(&state, space.clone())?;
-            let answer = scan(&state, &space, rows.settings(), &request, &filter, deadline, &metrics)?;
+            // Before the image is fetched, which then knows what is known here, or what came of it.
+            let traced = request.trace.as_deref().map(|id| why_not::Traced::find(&rows, id)).transpose()?;
+            let trace = traced.as_ref().and_then(why_not::Traced::seq);
+            let answer = scan(&rows, &request, &filter, trace, deadline, &metrics)?;
             let showing = Instant::now();
             let shown = |hits: &[Hit]| match &request.beside {
                 Some(_) => stated::show(&rows, hits, &request),
@@ -42,6 +43,7 @@ impl NodeService {
             };
             let (results, constraints, stating) =
                 (shown(&answer.hits)?, shown(&answer.constraints)?, shown(&answer.stating)?);
+            let traced = traced.map(|traced| traced.tell(&rows, &answer)).transpose()?;
             metrics.step(Step::Show, showing);
             metrics.answered(answer.index, answer.scored, asked);
             Ok(v1::RecallResponse {
@@ -55,6 +57,7 @@ impl NodeService {
                 constraints,
                 constraints_total: answer.constraints_total,
                 stating,
+                traced,
             })
         })
         .await
@@ -69,19 +72,22 @@ fn check(request: &v1::RecallRequest) -> Result<(), Error> {
         let max = limits::QUERY_BYTES_MAX;
         return Err(Error::too_large("query", format!("the query is longer than {max} bytes; shorten it")));
     }
+    if let Some(id) = &request.trace {
+        limits::check_id("id", id)?;
+    }
     Ok(())
 }
 
 /// Scores the whole space.
 fn scan(
-    state: &ShardState,
-    space: &SpaceKey,
-    settings: &SpaceRow,
+    rows: &Rows<'_>,
     request: &v1::RecallRequest,
     filter: &Filter,
+    trace: Option<u64>,
     deadline: Instant,
     metrics: &RecallMetrics,
 ) -> Result<Answer, Refused> {
+    let (state, space, settings) = (rows.state(), rows.space(), rows.settings());
     let vector_model = model_number(settings, request)?;
     let terms = analyze_query(&request.query).terms;
     let log_now_us = last_applied_us(&state.reader()).map_err(|error| refusals::corrupted(&error))?;
@@ -123,6 +129,7 @@ fn scan(
             constraints: beside.constraints.min(TOP_K_MAX) as usize,
             stating: beside.stating.min(TOP_K_MAX) as usize,
         }),
+        trace,
         ..Query::default()
     };
     let loading = Instant::now();
@@ -218,6 +225,7 @@ pub(super) fn scored(hit: &Hit, memory: v1::Memory) -> v1::Scored {
         score: hit.score,
         parts: Some(parts),
         why: hit.why.clone(),
+        ranks: hit.ranks.map(|ranks| v1::Ranks { cosine: ranks.cosine, keyword: ranks.keyword }),
         ..v1::Scored::default()
     }
 }

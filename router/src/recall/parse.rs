@@ -102,7 +102,8 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    const RECALL: Self = Self { needs_query: true, top_k_default: TOP_K_DEFAULT, diversifies: false };
+    pub(super) const RECALL: Self =
+        Self { needs_query: true, top_k_default: TOP_K_DEFAULT, diversifies: false };
 }
 
 /// Both default to now: what is true by what was believed, or what was true by what is believed.
@@ -182,6 +183,8 @@ pub(crate) struct Query {
     pub(crate) diversity: Option<f64>,
     /// What is wanted beside the results.
     pub(crate) beside: Option<v1::Beside>,
+    /// The memory of which it is asked why it is among the results or not.
+    pub(crate) trace: Option<String>,
     pub(crate) consistency: Option<Consistency>,
     pub(crate) token: Option<String>,
     pub(crate) max_staleness_ms: Option<u64>,
@@ -224,6 +227,7 @@ impl Query {
             as_of: body.as_of.map(|as_of| as_of.read(now.unwrap_or_else(now_us))).transpose()?,
             diversity: body.diversity.map(diversity).transpose()?,
             beside: None,
+            trace: None,
             consistency: body.consistency,
             token: body.token,
             max_staleness_ms: body.max_staleness_ms,

@@ -1,5 +1,5 @@
 use super::super::image::Image;
-use super::asked::AskedFacts;
+use super::boosts::Boosts;
 use super::{Query, Scratch};
 use holdfast_core::score::flag;
 use holdfast_core::text::Addressed;
@@ -10,7 +10,7 @@ pub(super) struct Explain<'a> {
     query: &'a Query<'a>,
     scratch: &'a Scratch,
     addressed: Addressed,
-    asked: &'a AskedFacts<'a>,
+    boosts: &'a Boosts<'a>,
 }
 
 impl<'a> Explain<'a> {
@@ -19,9 +19,9 @@ impl<'a> Explain<'a> {
         query: &'a Query<'a>,
         scratch: &'a Scratch,
         addressed: Addressed,
-        asked: &'a AskedFacts<'a>,
+        boosts: &'a Boosts<'a>,
     ) -> Self {
-        Self { image, query, scratch, addressed, asked }
+        Self { image, query, scratch, addressed, boosts }
     }
 
     /// Sentences for one row; none for a query that asks nothing.
@@ -29,9 +29,9 @@ impl<'a> Explain<'a> {
         let words = self.words(row);
         let vector = self.scratch.cosines.get(row as usize).filter(|cosine| cosine.is_finite());
         let vector = vector.map(|cosine| format!("vector: cosine {cosine:.3}"));
-        let around =
-            [self.speaker(row), self.question(row), self.neighbours(row), self.asked.why(row as usize)];
-        [words, vector].into_iter().chain(around).flatten().collect()
+        let around = [self.speaker(row), self.question(row), self.neighbours(row)];
+        let relevance = [words, vector].into_iter().chain(around).flatten();
+        relevance.chain(self.boosts.why(row as usize)).collect()
     }
 
     fn words(&self, row: u32) -> Option<String> {

@@ -8,25 +8,31 @@
 //! score, so the same memory has the same score under every filter.
 
 mod asked;
+mod boosts;
 mod explain;
 mod query;
+mod ranking;
 mod top;
+mod trace;
 
 use super::image::{Columns, Image, RowView};
 use super::vectors::Probe;
-use asked::AskedFacts;
+use boosts::Boosts;
 use explain::Explain;
 use holdfast_core::Result;
 use holdfast_core::memory::{HARD_CONSTRAINT, Status};
 use holdfast_core::score::{
-    Constants, CorpusStats, Relevance, Rows, Scorer, Statics, Stats, Why, boost_sum, flag, keyword_relevance,
-    lift, sample, vector_relevance,
+    Constants, CorpusStats, Relevance, Rows, Scorer, Statics, Stats, Why, flag, keyword_relevance, lift,
+    sample, vector_relevance,
 };
 use holdfast_core::text::Addressed;
+use ranking::Ranking;
 use std::cell::RefCell;
 use top::{Candidate, Top};
 
 pub use query::{Answer, AsOf, Beside, Conflicts, Hit, Query, RelevanceMode};
+pub use ranking::Ranks;
+pub use trace::{Sight, Trace};
 
 /// A thread keeps its buffers from search to search, unless they grew beyond this many rows.
 const KEPT_ROWS_MAX: usize = 1 << 17;
@@ -285,10 +291,12 @@ impl<'a> Pass<'a> {
         if let Some(tau_hours) = self.query.tau_hours {
             scorer = scorer.with_tau_hours(tau_hours);
         }
-        let asked = AskedFacts::new(self.image, self.query);
-        let Best { top, constraints, constraints_total, stating } = self.best(&scorer, &asked);
+        let boosts = Boosts::new(self.image, self.query);
+        let Best { top, constraints, constraints_total, stating } = self.best(&scorer, &boosts);
+        let explains = self.query.explain || self.query.trace.is_some();
         let explain =
-            self.query.explain.then(|| Explain::new(self.image, self.query, self.scratch, addressed, &asked));
+            explains.then(|| Explain::new(self.image, self.query, self.scratch, addressed, &boosts));
+        let ranking = explains.then(|| Ranking::new(self.scratch));
         let hit = |candidate: Candidate| {
             let at = candidate.row as usize;
             let parts = scorer.parts(self.scratch.relevance[at], &self.statics(at));
@@ -297,16 +305,12 @@ impl<'a> Pass<'a> {
                 seq: candidate.seq,
                 id: self.image.columns.id[at].to_string(),
                 score: candidate.score,
-                parts: Why::new(
-                    &parts,
-                    cosine,
-                    self.scratch.bm25[at],
-                    query_weight,
-                    boost_sum([asked.boost(at)]),
-                ),
+                parts: Why::new(&parts, cosine, self.scratch.bm25[at], query_weight, boosts.of(at)),
+                ranks: ranking.as_ref().map(|ranking| ranking.of(self.scratch, at)),
                 why: explain.as_ref().map(|explain| explain.row(candidate.row)).unwrap_or_default(),
             }
         };
+        let trace = self.query.trace.map(|seq| self.trace(seq, &scorer, &boosts, hit));
         Ok(Answer {
             hits: top.into_sorted().map(hit).collect(),
             scored: self.visible,
@@ -316,6 +320,7 @@ impl<'a> Pass<'a> {
             constraints: constraints.into_sorted().map(hit).collect(),
             constraints_total,
             stating: stating.into_sorted().map(hit).collect(),
+            trace,
         })
     }
 
@@ -333,7 +338,7 @@ impl<'a> Pass<'a> {
 
     /// The best rows that pass the filter, which is asked only of rows that would get in; and what is
     /// wanted beside them.
-    fn best(&self, scorer: &Scorer, asked: &AskedFacts<'_>) -> Best {
+    fn best(&self, scorer: &Scorer, boosts: &Boosts<'_>) -> Best {
         let columns = &self.image.columns;
         let filter = self.query.filter.filter(|filter| !filter.is_all());
         let min_score = self.query.min_score.unwrap_or(f64::NEG_INFINITY);
@@ -353,9 +358,7 @@ impl<'a> Pass<'a> {
                 continue;
             }
             let relevance = if is_seen { *relevance } else { 0.0 };
-            let boosts = boost_sum([asked.boost(at)]);
-            let score = scorer.score(&scorer.parts(relevance, &self.statics(at)), boosts);
-            let candidate = Candidate { score, seq: columns.seq[at], row };
+            let candidate = self.candidate(row, relevance, scorer, boosts);
             if beside.constraints > 0 && columns.importance[at] >= HARD_CONSTRAINT {
                 best.constraints_total += 1;
                 if best.constraints.would_take(&candidate) {
@@ -365,9 +368,9 @@ impl<'a> Pass<'a> {
             if !is_seen {
                 continue;
             }
-            let hit = score >= min_score && best.top.would_take(&candidate);
+            let hit = candidate.score >= min_score && best.top.would_take(&candidate);
             let states = columns.valid_from_us[at] > i64::MIN && best.stating.would_take(&candidate);
-            let wanted = hit || (states && score >= min_score);
+            let wanted = hit || (states && candidate.score >= min_score);
             if wanted && filter.is_none_or(|filter| filter.matches(&RowView::new(self.image, at))) {
                 if hit {
                     best.top.take(candidate);
@@ -378,6 +381,13 @@ impl<'a> Pass<'a> {
             }
         }
         best
+    }
+
+    #[inline]
+    fn candidate(&self, row: u32, relevance: f64, scorer: &Scorer, boosts: &Boosts<'_>) -> Candidate {
+        let at = row as usize;
+        let score = scorer.score(&scorer.parts(relevance, &self.statics(at)), boosts.of(at));
+        Candidate { score, seq: self.image.columns.seq[at], row }
     }
 
     #[inline]

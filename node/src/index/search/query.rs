@@ -1,3 +1,5 @@
+use super::ranking::Ranks;
+use super::trace::Trace;
 use holdfast_core::filter::Filter;
 use holdfast_core::score::{Bm25, NeighbourWeights, Prior, Profile, Recipe, Weights, Why};
 use std::collections::HashMap;
@@ -98,6 +100,8 @@ pub struct Query<'a> {
     pub explain: bool,
     /// What is answered beside the hits.
     pub beside: Beside,
+    /// The memory, by seq, of which it is told why it is among the hits or not.
+    pub trace: Option<u64>,
 }
 
 /// What a context needs beside the best hits, from the same look at the space.
@@ -134,6 +138,7 @@ impl Default for Query<'_> {
             as_of: None,
             explain: false,
             beside: Beside::default(),
+            trace: None,
         }
     }
 }
@@ -156,6 +161,8 @@ pub struct Hit {
     pub score: f64,
     /// What the score is made of.
     pub parts: Why,
+    /// Its place by each source alone, where it is asked why.
+    pub ranks: Option<Ranks>,
     /// Sentences that say why it was found, where that was asked.
     pub why: Vec<String>,
 }
@@ -179,4 +186,6 @@ pub struct Answer {
     pub constraints_total: u64,
     /// The best memories that state facts, as far as [`Beside`] asks for them.
     pub stating: Vec<Hit>,
+    /// What became of the memory that [`Query::trace`] names.
+    pub trace: Option<Trace>,
 }

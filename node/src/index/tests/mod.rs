@@ -5,6 +5,7 @@ mod loads;
 mod oracle;
 mod search;
 mod store;
+mod trace;
 
 use super::*;
 use holdfast_core::memory::{IndexRow, Kind, Status, Topic};

@@ -241,6 +241,7 @@ pub fn recall(
         constraints: first(constraints, beside.constraints),
         constraints_total,
         stating: first(stating, beside.stating),
+        traced: None,
     })
 }
 
@@ -271,7 +272,7 @@ fn score(
     let row: MemoryRow = self::row(state, &keys::memory::key(space, &index.id)).unwrap();
     let stated = if request.beside.is_some() { stated(state, space, request, &row) } else { Vec::new() };
     let memory = get(state, space, &index.id).unwrap();
-    v1::Scored { memory, score, parts: Some(parts), why, stated, whole: row.whole }
+    v1::Scored { memory, score, parts: Some(parts), why, stated, whole: row.whole, ranks: None }
 }
 
 fn stated(
