@@ -146,3 +146,112 @@ async fn an_explained_recall_has_ranks_of_each_source() {
     let plain = api.ok("/v1/users/ann/recall", &json!({"query": "喝绿茶"})).await;
     assert!(plain["results"][0].get("ranks").is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_intents_and_situations_of_a_question_lift_memories() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let api = server.api();
+    for user in ["ann", "安"] {
+        add(
+            &api,
+            user,
+            json!([
+                {"id": "may", "content": "We talked about tea 喝茶", "kind": "episodic", "event_time": "2023-05-07T09:00:00Z"},
+                {"id": "june", "content": "We talked about tea 喝茶!", "kind": "episodic", "event_time": "2023-06-07T09:00:00Z"},
+                {"id": "fact", "content": "Tea is a plant 茶是植物", "kind": "semantic", "event_time": "2023-06-01T09:00:00Z"},
+                {"id": "rumour", "content": "Tea is blue 茶是蓝色的", "kind": "semantic", "event_time": "2023-06-01T09:00:00Z",
+                 "fact": {"subject": "tea", "predicate": "colour", "object": "blue", "confidence": 0.5}},
+                {"id": "skill", "content": "Pour hot water on tea 泡茶用热水", "kind": "procedural", "event_time": "2023-06-01T09:00:00Z"},
+                {"id": "beijing", "content": "Tea in the park 茶", "kind": "episodic", "event_time": "2023-06-01T09:00:00Z", "metadata": {"place": "北京"}},
+            ]),
+        )
+        .await;
+    }
+    let boosts = async |user: &str, body: Value| {
+        let mut body = body;
+        body["explain"] = json!(true);
+        body["situation"]["now"] =
+            body["situation"].get("now").cloned().unwrap_or(json!("2023-07-02T12:00:00Z"));
+        let found = api.ok(&format!("/v1/users/{user}/recall"), &body).await;
+        let hits = found["results"].as_array().unwrap().iter();
+        let boosts: std::collections::BTreeMap<String, f64> = hits
+            .map(|hit| {
+                (hit["memory"]["id"].as_str().unwrap().to_owned(), hit["parts"]["boost"].as_f64().unwrap())
+            })
+            .collect();
+        (boosts, found["understood"].clone())
+    };
+    for (user, query, words) in [
+        ("ann", "What did we say about tea in May 2023?", "in May 2023"),
+        ("安", "2023年5月我们喝茶说了什么？", "2023年5月"),
+    ] {
+        let (found, understood) = boosts(user, json!({"query": query})).await;
+        assert!((found["may"] - 0.02).abs() < 1e-6 && found["june"] == 0.0, "{found:?}");
+        assert_eq!(
+            understood["times"],
+            json!([{"words": words, "from": "2023-05-01T00:00:00.000000Z", "until": "2023-06-01T00:00:00.000000Z"}])
+        );
+        assert_eq!(understood["intent"], Value::Null);
+    }
+    // Late in the evening of the 7th in New York is the 8th elsewhere.
+    let now = json!({"now": "2023-06-08T02:00:00Z", "time_zone": "-04:00"});
+    let (found, _) = boosts("ann", json!({"query": "tea yesterday", "situation": now})).await;
+    assert_eq!(found["june"], 0.0, "it happened today, there: {found:?}");
+
+    let (found, understood) = boosts("ann", json!({"query": "How do I make tea?", "intent": "auto"})).await;
+    assert!((found["skill"] - 0.05).abs() < 1e-6 && found["fact"] == 0.0, "{found:?}");
+    assert_eq!((&understood["intent"], &understood["guessed"]), (&json!("procedural"), &json!(true)));
+    let (found, _) = boosts("安", json!({"query": "茶", "intent": "factual"})).await;
+    assert!(found["fact"] > 0.09 && found["rumour"] < -0.09, "{found:?}");
+    let (found, _) = boosts("安", json!({"query": "茶", "situation": {"place": "北京"}})).await;
+    assert!((found["beijing"] - 0.03).abs() < 1e-6, "{found:?}");
+    let short =
+        api.ok("/v1/users/ann/recall", &json!({"query": "tea", "situation": {"device": "mobile"}})).await;
+    assert_eq!(short["results"].as_array().unwrap().len(), 5);
+    for (body, field) in [
+        (json!({"query": "q", "intent": "chat"}), "intent"),
+        (json!({"query": "q", "situation": {"time_zone": "Nowhere/At_All"}}), "situation.time_zone"),
+        (json!({"query": "q", "situation": {"place": ""}}), "situation.place"),
+    ] {
+        let (status, problem) = api.post("/v1/users/ann/recall", &body).await;
+        assert_eq!((status, &problem["field"]), (StatusCode::BAD_REQUEST, &json!(field)), "{problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn diverse_results_are_not_all_alike() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let api = server.api();
+    add(
+        &api,
+        "ann",
+        json!([
+            {"id": "a", "content": "绿茶很好喝", "embedding": [1, 0, 0]},
+            {"id": "b", "content": "绿茶很好喝！", "embedding": [0.99, 0.1, 0]},
+            {"id": "c", "content": "红茶", "embedding": [0.6, 0.8, 0]},
+            {"id": "d", "content": "咖啡", "embedding": [0, 0, 1]},
+        ]),
+    )
+    .await;
+    let ids = async |diversity: Value, top_k: u32| {
+        let mut body =
+            json!({"embedding": [1, 0, 0], "relevance": "vector", "profile": "relevance", "top_k": top_k});
+        if !diversity.is_null() {
+            body["diversity"] = diversity;
+        }
+        let found = api.ok("/v1/users/ann/recall", &body).await;
+        let hits = found["results"].as_array().unwrap().iter();
+        hits.map(|hit| hit["memory"]["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(Value::Null, 2).await, ["a", "b"]);
+    assert_eq!(ids(json!(0), 2).await, ["a", "b"]);
+    // .5 .6 - .5 .6 = 0 for c, .5 .99 - .5 .99 = 0 for b, 0 for d: at .7 what is unlike wins.
+    assert_eq!(ids(json!(0.7), 2).await, ["a", "d"]);
+    assert_eq!(ids(json!(0.7), 4).await.len(), 4, "nothing is lost");
+    let body = json!({"embedding": [1, 0, 0], "relevance": "vector", "profile": "relevance", "top_k": 2,
+        "diversity": 0.7, "id": "b"});
+    let told = why_not(&api, "ann", body).await;
+    assert_eq!((&told["verdict"], &told["rank"]), (&json!("less_diverse"), &json!(2)), "{told}");
+}

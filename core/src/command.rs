@@ -211,7 +211,7 @@ pub struct NewMemory {
     /// [`limits::CHUNKS_MAX`], and without chunks of their own.
     pub chunks: Vec<NewMemory>,
     /// The columns, id included. Apply sets `created_us`, `count`, `chunked`, `access_count`,
-    /// `strength_milli`, what follows from the statements (`valid_from_us`, `valid_to_us`, `retracted_us`,
+    /// `strength_milli`, `unsure`, what follows from the statements (`valid_from_us`, `valid_to_us`, `retracted_us`,
     /// `older`, `topics`)
     /// and the vector's model, and `event_us` and `last_access_us` where `event_given` is false.
     pub index: IndexRow,

@@ -303,6 +303,8 @@ pub struct IndexRow {
     /// What its statements are about, each once, in their order: by it questions find facts. Set by
     /// apply.
     pub topics: Vec<Topic>,
+    /// Whether its source was not sure of it ([`crate::intent::SURE`]). Set by apply.
+    pub unsure: bool,
 }
 
 /// What a statement is about, in normal form.

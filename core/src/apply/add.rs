@@ -3,6 +3,7 @@
 use super::{Answers, Context, Step, Stop, chunks, delete, facts, links, update};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
+use crate::intent::is_unsure;
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
 use crate::memory::{
@@ -192,8 +193,7 @@ pub(super) fn create<S: State>(
         event_us,
         last_access_us: event_us,
         topics: Topic::of(&item.statements),
-        chunked: !item.chunks.is_empty(),
-        ..item.index.clone()
+        ..columns(item)
     };
     place_vector(&mut row, model);
     let memory = MemoryRow { chunk, ..memory_row(item, seq, version, context.now_us) };
@@ -207,6 +207,12 @@ pub(super) fn create<S: State>(
     context.events.push(Event::Put { space: space.clone(), seq, row: Box::new(row) });
     facts::put(context, space, id, &memory, event_us)?;
     links::conflicts(context, space, id, &item.conflicts)
+}
+
+/// The columns of a memory with what follows from the rest of it.
+pub(super) fn columns(item: &NewMemory) -> IndexRow {
+    let (chunked, unsure) = (!item.chunks.is_empty(), is_unsure(item.confidence));
+    IndexRow { chunked, unsure, ..item.index.clone() }
 }
 
 /// The same text once more: it is counted, and what it asks for beyond the old statement is kept: it

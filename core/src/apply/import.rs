@@ -65,8 +65,7 @@ fn one<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, item: &Memory) 
     counters.bytes += add::stored_bytes(&item.memory.content, &item.memory.index.metadata);
     context.rows.write_counters(space, &counters)?;
     let seq = counters.last_seq;
-    let chunked = !item.memory.chunks.is_empty();
-    let mut row = IndexRow { older: false, chunked, ..item.memory.index.clone() };
+    let mut row = IndexRow { older: false, ..add::columns(&item.memory) };
     add::place_vector(&mut row, model);
     let memory = add::memory_row(&item.memory, seq, item.version, context.now_us);
     let memory = MemoryRow { updated_us: item.updated_us, ..memory };

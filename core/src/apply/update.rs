@@ -56,8 +56,7 @@ pub(super) fn apply<S: State>(
         older: old_row.older,
         topics: Topic::of(&memory.statements),
         event_us: if item.event_given { item.index.event_us } else { old_row.event_us },
-        chunked: !item.chunks.is_empty(),
-        ..item.index.clone()
+        ..add::columns(item)
     };
     let states_as_before =
         update.keep_statements || memory.statements.is_empty() && old.statements.is_empty();

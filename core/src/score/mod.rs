@@ -8,10 +8,12 @@
 //! 3. [`Stats`] of every partition, merged, then [`Constants::from_stats`] once;
 //! 4. [`Relevance`]: S of each row, by the constants that all partitions share;
 //! 5. [`Scorer`]: S with recency, importance and frequency, by [`Profile`];
-//! 6. [`Why`]: the parts, for those who ask.
+//! 6. [`Why`]: the parts, for those who ask;
+//! 7. [`diversify`]: which of the best are answered, where they shall not all be alike.
 
 mod bm25;
 mod constants;
+mod diversity;
 mod lift;
 mod neighbours;
 mod profile;
@@ -24,6 +26,7 @@ mod why;
 
 pub use bm25::{Bm25, CorpusStats};
 pub use constants::{Constants, PRIOR_ROWS, Prior};
+pub use diversity::{diversify, overlap, words};
 pub use lift::{NeighbourWeights, lift};
 pub use neighbours::Neighbours;
 pub use profile::{Frequency, Profile, Recency, Weights, WeightsError};

@@ -14,6 +14,8 @@ pub mod flag {
     pub const USER: u8 = 4;
     /// The row has a vector.
     pub const VECTOR: u8 = 8;
+    /// The row's source was not sure ([`crate::intent::SURE`]).
+    pub const UNSURE: u8 = 16;
 }
 
 /// Columns of one image, borrowed for one recall. All slices have one entry per row.

@@ -28,7 +28,8 @@ pub use document::{captioned, embed_text, index_text};
 pub use normalize::normalize;
 pub use protected::{names, protected};
 pub use query::{
-    LONG_QUERY_WORDS, QueryTerms, SHORT_QUESTION_TOKENS, analyze_query, is_short_question, names_self,
+    LONG_QUERY_WORDS, QUERY_IDS_MAX, QueryTerms, SHORT_QUESTION_TOKENS, analyze_query, is_short_question,
+    names_self, query_ids,
 };
 pub use sentences::sentences;
 pub use speakers::{Addressed, SpeakerNames};

@@ -6,6 +6,7 @@ use super::analyzer::{content_token_count, each_term};
 use super::normalize::fold;
 use super::scan::{Token, scan};
 use super::stopwords::{is_stop, is_stop_in_long_query};
+use super::term::bounded;
 
 /// Queries of more words than this lose the words of the longer stop list.
 pub const LONG_QUERY_WORDS: usize = 20;
@@ -64,6 +65,39 @@ fn distinct(folded: &str, stop: impl Fn(&str) -> bool) -> Vec<String> {
     });
     terms
 }
+
+/// The ids that a query names, as terms: those of the scanner, whole (`CN-A10293`, `main.rs`), and words
+/// of letters and digits (`A10293`). Each once, at most [`QUERY_IDS_MAX`]. Short ones without a digit
+/// (`e.g`, `p.m`) are words of prose.
+pub fn query_ids(query: &str) -> Vec<String> {
+    let folded = fold(query);
+    let mut ids: Vec<String> = Vec::new();
+    scan(&folded, &mut |token| {
+        let is = |of: fn(char) -> bool, text: &str| text.contains(of);
+        let id = match token {
+            Token::Id(id) if is(char::is_numeric, id) || id.len() >= QUERY_ID_BYTES_MIN => id,
+            Token::Word(word)
+                if word.len() >= QUERY_ID_BYTES_MIN
+                    && is(char::is_numeric, word)
+                    && is(char::is_alphabetic, word) =>
+            {
+                word
+            }
+            _ => return,
+        };
+        let id = bounded(id);
+        if ids.len() < QUERY_IDS_MAX && !ids.iter().any(|known| *known == *id) {
+            ids.push(id.into_owned());
+        }
+    });
+    ids
+}
+
+/// Fewest bytes of what is taken for an id without being one by its joiners and digits.
+const QUERY_ID_BYTES_MIN: usize = 5;
+
+/// Most ids that are looked for in one query.
+pub const QUERY_IDS_MAX: usize = 16;
 
 /// Whether a query speaks of the one who asks: it has I, me, my, mine or myself as a word, or 我.
 pub fn names_self(query: &str) -> bool {
@@ -129,6 +163,21 @@ mod tests {
         for query in ["What does Mia like?", "", "iPhone", "mystery", "他喜欢什么", "i-95 exit"] {
             assert!(!names_self(query), "{query}");
         }
+    }
+
+    #[test]
+    fn ids_are_found_whole() {
+        assert_eq!(query_ids("订单CN-A10293到哪了？ and cn-a10293, PR#77"), ["cn-a10293", "pr#77"]);
+        assert_eq!(query_ids("A10293 in main.rs, D1:3"), ["a10293", "main.rs", "d1:3"]);
+        let long = format!("https://a.io/{}", "x".repeat(500));
+        assert!(super::super::analyze(&long).terms.iter().any(|(term, _)| *term == query_ids(&long)[0]));
+        for text in
+            ["", "tea", "wait...what", "绿茶", "well-known state-of-the-art", "🙂", "e.g. 5 p.m.", "2023"]
+        {
+            assert_eq!(query_ids(text), Vec::<String>::new(), "{text}");
+        }
+        let many: String = (0..100).map(|n| format!("A-{n} ")).collect();
+        assert_eq!(query_ids(&many).len(), QUERY_IDS_MAX);
     }
 
     #[test]

@@ -22,6 +22,8 @@ mod verify;
 mod tests;
 
 pub use image::{Image, SharedImage};
-pub use search::{Answer, AsOf, Beside, Conflicts, Hit, Query, Ranks, RelevanceMode, Sight, Trace};
+pub use search::{
+    Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, Ranks, RelevanceMode, Sight, Trace,
+};
 pub use spaces::{Batch, LoadError, Spaces, Usage};
 pub use verify::{Difference, Report, Verifier, verify};

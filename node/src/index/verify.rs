@@ -164,6 +164,7 @@ fn compare(image: &Image, seq: u64, row: &IndexRow, report: &mut Report) {
         ("valid_to", columns.valid_to_us[at] == row.valid_to_us.unwrap_or(i64::MAX)),
         ("retracted", columns.retracted_us[at] == row.retracted_us.unwrap_or(i64::MAX)),
         ("older", columns.older[at] == row.older),
+        ("unsure", (columns.flags[at] & flag::UNSURE != 0) == row.unsure),
         ("question", question == row.question),
         ("role", view.text(TextColumn::Role) == row.role.as_deref()),
         ("speaker", view.text(TextColumn::Speaker) == row.speaker.as_deref()),

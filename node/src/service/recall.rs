@@ -1,14 +1,17 @@
 use super::reads::Rows;
 use super::{NodeService, facts, refusals, stated, why_not};
-use crate::index::{Answer, AsOf, Beside, Conflicts, Hit, LoadError, Query, RelevanceMode};
+use crate::index::{Answer, AsOf, Beside, Conflicts, Hit, LoadError, Preference, Query, RelevanceMode};
 use crate::metrics::{RecallMetrics, Step};
 use holdfast_core::access::Rights;
 use holdfast_core::apply::last_applied_us;
 use holdfast_core::filter::Filter;
+use holdfast_core::intent::Intent;
 use holdfast_core::limits::TOP_K_MAX;
 use holdfast_core::memory::SpaceRow;
 use holdfast_core::score::{Prior, Profile, Recipe, Weights};
+use holdfast_core::situation::Situation;
 use holdfast_core::text::analyze_query;
+use holdfast_core::when::{TIMES_MAX, When};
 use holdfast_core::{Error, limits};
 use holdfast_proto::{Refused, v1};
 use std::sync::Arc;
@@ -39,7 +42,7 @@ impl NodeService {
             let showing = Instant::now();
             let shown = |hits: &[Hit]| match &request.beside {
                 Some(_) => stated::show(&rows, hits, &request),
-                None => show(&rows, hits),
+                None => show(&rows, hits, request.with_vectors),
             };
             let (results, constraints, stating) =
                 (shown(&answer.hits)?, shown(&answer.constraints)?, shown(&answer.stating)?);
@@ -98,6 +101,9 @@ fn scan(
     };
     let past = request.as_of.map(|at| facts::held(state, space, at, deadline)).transpose()?;
     let (recipe, prior) = constants(request.relevance_model.as_ref());
+    let times: Vec<When> = request.times.iter().take(TIMES_MAX).map(time).collect();
+    let situation =
+        request.situation.as_ref().map(|told| Situation::new(&told.place, &told.device, &told.time_of_day));
     let query = Query {
         text: &request.query,
         terms: &terms,
@@ -129,6 +135,9 @@ fn scan(
             constraints: beside.constraints.min(TOP_K_MAX) as usize,
             stating: beside.stating.min(TOP_K_MAX) as usize,
         }),
+        times: &times,
+        intent: intent(request),
+        situation: situation.as_ref(),
         trace,
         ..Query::default()
     };
@@ -139,6 +148,20 @@ fn scan(
     let answer = image.read().search(&query)?;
     metrics.step(Step::Scan, scanning);
     Ok(answer)
+}
+
+fn time(range: &v1::TimeRange) -> When {
+    When { from_us: range.from_us, until_us: range.until_us, words: range.words.clone() }
+}
+
+fn intent(request: &v1::RecallRequest) -> Option<Preference> {
+    let intent = match request.intent() {
+        v1::Intent::None => return None,
+        v1::Intent::Factual => Intent::Factual,
+        v1::Intent::Experiential => Intent::Experiential,
+        v1::Intent::Procedural => Intent::Procedural,
+    };
+    Some(Preference { intent, guessed: request.intent_guessed })
 }
 
 /// Which of the space's models the query's vector belongs to; `None` if there is no vector, or one
@@ -195,12 +218,13 @@ fn not_loaded(error: LoadError) -> Refused {
 }
 
 /// The hits with their texts. One that was deleted since the scan is left out.
-fn show(rows: &Rows<'_>, hits: &[Hit]) -> Result<Vec<v1::Scored>, Refused> {
+fn show(rows: &Rows<'_>, hits: &[Hit], with_vectors: bool) -> Result<Vec<v1::Scored>, Refused> {
     let mut results = Vec::with_capacity(hits.len());
     for hit in hits {
-        if let Some(memory) = rows.memory(&hit.id)? {
-            results.push(scored(hit, memory));
-        }
+        let Some((memory, index)) = rows.rows(&hit.id)? else { continue };
+        let shown = rows.show(&memory, &index);
+        let vector = index.vector.filter(|_| with_vectors).map(|vector| vector.halves);
+        results.push(v1::Scored { vector: vector.unwrap_or_default(), ..scored(hit, shown) });
     }
     Ok(results)
 }

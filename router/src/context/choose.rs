@@ -5,10 +5,10 @@ use super::item::Item;
 use super::parse::Request;
 use super::sections::Section;
 use holdfast_core::Result;
+use holdfast_core::score::{diversify as mmr, overlap, words};
 use holdfast_core::text::normalize;
 use holdfast_proto::v1;
 use serde::Serialize;
-use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 /// Most items that an answer names as left out.
@@ -221,61 +221,14 @@ fn newest_of_each_group(request: &Request, chosen: &mut Chosen) {
     });
 }
 
-/// Orders by maximal marginal relevance (Carbonell and Goldstein 1998): each next item is the one
-/// with the best `(1 - diversity) * score - diversity * likeness to the nearest one before it`.
+/// Orders by maximal marginal relevance; what is alike shares words.
 fn diversify(items: &mut Vec<Item>, diversity: f64) {
     if diversity == 0.0 || items.len() < 2 {
         return;
     }
     let words: Vec<Vec<u64>> = items.iter().map(|item| words(&item.text)).collect();
-    let mut nearest = vec![0.0f64; items.len()];
-    let mut rest: Vec<usize> = (0..items.len()).collect();
-    let mut order = Vec::with_capacity(items.len());
-    while !rest.is_empty() {
-        let value = |at: usize| (1.0 - diversity) * items[at].score - diversity * nearest[at];
-        let best = (0..rest.len()).max_by(|one, other| {
-            let (one, other) = (rest[*one], rest[*other]);
-            value(one).total_cmp(&value(other)).then(Reverse(one).cmp(&Reverse(other)))
-        });
-        let taken = rest.swap_remove(best.unwrap_or(0));
-        for at in &rest {
-            nearest[*at] = nearest[*at].max(likeness(&words[taken], &words[*at]));
-        }
-        order.push(taken);
-    }
+    let scores: Vec<f64> = items.iter().map(|item| item.score).collect();
+    let order = mmr(&scores, diversity, items.len(), |one, other| overlap(&words[one], &words[other]));
     let mut taken: Vec<Option<Item>> = items.drain(..).map(Some).collect();
     items.extend(order.into_iter().filter_map(|at| taken[at].take()));
-}
-
-/// Hashes of the words of a text, of Chinese the pairs of characters; sorted.
-fn words(text: &str) -> Vec<u64> {
-    let hash = |text: &str| xxhash_rust::xxh3::xxh3_64(text.as_bytes());
-    let mut words = Vec::new();
-    let lower = text.to_lowercase();
-    for run in lower.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
-        if run.is_ascii() {
-            words.push(hash(run));
-            continue;
-        }
-        let starts: Vec<usize> = run.char_indices().map(|(at, _)| at).chain([run.len()]).collect();
-        if starts.len() < 3 {
-            words.push(hash(run));
-        }
-        words.extend(starts.windows(3).map(|at| hash(&run[at[0]..at[2]])));
-    }
-    words.sort_unstable();
-    words.dedup();
-    words
-}
-
-/// The share of words that two texts have in common (Jaccard), 0..=1.
-fn likeness(one: &[u64], other: &[u64]) -> f64 {
-    let (mut a, mut b, mut common) = (0, 0, 0usize);
-    while let (Some(x), Some(y)) = (one.get(a), other.get(b)) {
-        common += usize::from(x == y);
-        a += usize::from(x <= y);
-        b += usize::from(y <= x);
-    }
-    let all = one.len() + other.len() - common;
-    if all == 0 { 0.0 } else { common as f64 / all as f64 }
 }

@@ -1,12 +1,14 @@
 //! `POST …/recall`: a scored search.
 
+mod diverse;
 pub(crate) mod parse;
+pub(crate) mod situation;
 mod view;
 pub(crate) mod why_not;
 
 use crate::auth::InSpace;
 use crate::http::problem::{Answer, Problem};
-use crate::http::time::{Deadline, micros_since, now_us};
+use crate::http::time::{Deadline, micros_since};
 use crate::http::{Body, answer};
 use crate::nodes::{Client, ReadKind, ReadWish};
 use crate::shared::Shared;
@@ -15,12 +17,14 @@ use crate::work::not_embedded;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use diverse::Diverse;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::space::SpaceKey;
 use holdfast_models::ModelProfile;
 use holdfast_proto::v1;
 use parse::{Query, QueryVector};
 use serde::Serialize;
+use situation::UnderstoodView;
 use std::sync::Arc;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -38,6 +42,11 @@ struct Recalled {
     scored: u64,
     partial: bool,
     missing: [u16; 0],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    understood: Option<UnderstoodView>,
+    /// How many results were left out for a small screen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capped: Option<usize>,
     took_us: Took,
     token: String,
 }
@@ -74,13 +83,19 @@ pub(crate) async fn recall(
     let model = embed(&shared, &mut query, deadline).await?;
     let embed = micros_since(embedding);
 
+    let diverse = Diverse::of(&mut query);
     let searching = Instant::now();
-    let response = search(&shared, &access, &space, &query, model, &wish, deadline).await?;
+    let mut response = search(&shared, &access, &space, &query, model, &wish, deadline).await?;
     let search = micros_since(searching);
 
     let merging = Instant::now();
+    if let Some(diverse) = diverse {
+        response.results = diverse.choose(&shared, response.results, query.explain, deadline).await?;
+    }
     let seen = shared.nodes.observe(response.seen);
-    let hits: Answer<Vec<Hit>> = response.results.into_iter().map(hit).collect();
+    let mut results = response.results;
+    let capped = query.situation.is_mobile.then(|| cap(&mut results)).filter(|capped| *capped > 0);
+    let hits: Answer<Vec<Hit>> = results.into_iter().map(hit).collect();
     let recalled = Recalled {
         recall_id: Uuid::now_v7().to_string(),
         results: hits?,
@@ -91,9 +106,31 @@ pub(crate) async fn recall(
         partial: false,
         missing: [],
         token: tokens::text(&access.tenant, seen)?,
+        understood: query.explain.then(|| query.understood.view()),
+        capped,
         took_us: Took { embed, search, merge: micros_since(merging), total: micros_since(started) },
     };
     answer(StatusCode::OK, &recalled)
+}
+
+/// Most characters of all results together on a small screen.
+const MOBILE_CHARS_MAX: usize = 4_000;
+
+/// Keeps the first results that are short enough together, whole, and in any case the first. Answers
+/// how many are left out.
+fn cap(results: &mut Vec<v1::Scored>) -> usize {
+    let before = results.len();
+    let mut chars = 0;
+    let mut kept = 0;
+    for scored in results.iter() {
+        chars += scored.memory.as_ref().map_or(0, |memory| memory.content.chars().count());
+        if kept > 0 && chars > MOBILE_CHARS_MAX {
+            break;
+        }
+        kept += 1;
+    }
+    results.truncate(kept);
+    before - kept
 }
 
 /// Makes the vector of the query, where it brings none and one is of use. Answers the constants of
@@ -158,7 +195,7 @@ pub(crate) async fn search(
         relevance: query.relevance.into(),
         weights: query.weights,
         filter: query.filter.clone(),
-        now_us: query.now_us.unwrap_or_else(now_us),
+        now_us: query.situation.now_us,
         min_score: query.min_score,
         include_deprecated: query.include_deprecated,
         conflicts: query.conflicts.into(),
@@ -166,6 +203,11 @@ pub(crate) async fn search(
         explain: query.explain,
         beside: query.beside,
         trace: query.trace.clone(),
+        with_vectors: query.with_vectors,
+        times: query.understood.times(),
+        intent: query.understood.intent().into(),
+        intent_guessed: query.understood.guessed(),
+        situation: query.situation.shared(),
         relevance_model: model.map(|model| v1::RelevanceModel {
             wd: model.wd,
             z0: model.z0,
@@ -178,4 +220,25 @@ pub(crate) async fn search(
         async move { client.recall(request).await }
     };
     shared.nodes.read_space(ReadKind::Scan, space, wish, deadline, ask).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_screen_gets_whole_memories_up_to_a_length() {
+        let of = |chars: &[usize]| {
+            let memory =
+                |chars: &usize| v1::Memory { content: "茶".repeat(*chars), ..v1::Memory::default() };
+            let scored = |chars| v1::Scored { memory: Some(memory(chars)), ..v1::Scored::default() };
+            let mut results: Vec<v1::Scored> = chars.iter().map(scored).collect();
+            let capped = cap(&mut results);
+            (results.len(), capped)
+        };
+        assert_eq!(of(&[]), (0, 0));
+        assert_eq!(of(&[2_000, 2_000, 1]), (2, 1));
+        assert_eq!(of(&[9_000, 1]), (1, 1));
+        assert_eq!(of(&[1, 1, 1]), (3, 0));
+    }
 }

@@ -1,8 +1,9 @@
 //! The body of a recall. What is not supported yet is refused, never silently ignored.
 
+use super::situation::{IntentAsked, Situation, Understood};
 use crate::filters;
 use crate::http::json;
-use crate::http::time::{Time, now_us};
+use crate::http::time::Time;
 use crate::memories::embedding::model_name;
 use crate::tokens::Consistency;
 use holdfast_core::limits::{QUERY_BYTES_MAX, TOP_K_MAX};
@@ -14,6 +15,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const TOP_K_DEFAULT: u32 = 10;
+/// How many memories are answered on a small screen, where the caller does not say.
+const TOP_K_MOBILE: u32 = 5;
 /// Longest deadline that a caller may ask for, in milliseconds.
 const DEADLINE_MS_MAX: u64 = 60_000;
 
@@ -68,7 +71,7 @@ macro_rules! recall_body {
             pub(crate) weights: Option<$crate::recall::parse::WeightsBody>,
             pub(crate) kinds: Option<$crate::http::json::Bounded<String, 8>>,
             pub(crate) filter: Option<::serde_json::Value>,
-            pub(crate) situation: Option<$crate::recall::parse::SituationBody>,
+            pub(crate) situation: Option<$crate::recall::situation::SituationBody>,
             pub(crate) min_score: Option<f64>,
             pub(crate) explain: Option<bool>,
             pub(crate) include_deprecated: Option<bool>,
@@ -80,7 +83,7 @@ macro_rules! recall_body {
             pub(crate) _require_all: Option<bool>,
             pub(crate) collections: Option<$crate::http::json::Bounded<String, 64>>,
             pub(crate) diversity: Option<f64>,
-            pub(crate) intent: Option<::serde_json::Value>,
+            pub(crate) intent: Option<String>,
             pub(crate) as_of: Option<$crate::recall::parse::AsOfBody>,
             pub(crate) conflicts: Option<String>,
             pub(crate) max_staleness_ms: Option<u64>,
@@ -97,13 +100,18 @@ pub(crate) struct Call {
     /// Whether there must be a text or a vector.
     pub(crate) needs_query: bool,
     pub(crate) top_k_default: u32,
-    /// Whether the call knows how to make its answer diverse.
-    pub(crate) diversifies: bool,
+    /// The same on a small screen.
+    pub(crate) top_k_mobile: u32,
 }
 
 impl Call {
+    /// How many memories are answered where the caller does not say.
+    fn top_k_default(self, situation: &Situation) -> u32 {
+        if situation.is_mobile { self.top_k_mobile } else { self.top_k_default }
+    }
+
     pub(super) const RECALL: Self =
-        Self { needs_query: true, top_k_default: TOP_K_DEFAULT, diversifies: false };
+        Self { needs_query: true, top_k_default: TOP_K_DEFAULT, top_k_mobile: TOP_K_MOBILE };
 }
 
 /// Both default to now: what is true by what was believed, or what was true by what is believed.
@@ -140,15 +148,6 @@ pub(crate) struct WeightsBody {
     frequency: f64,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SituationBody {
-    now: Option<Time>,
-    device: Option<Value>,
-    place: Option<Value>,
-    time_of_day: Option<Value>,
-}
-
 /// The vector of a query, at unit length.
 pub(crate) struct QueryVector {
     pub(crate) unit: Vec<f32>,
@@ -173,7 +172,8 @@ pub(crate) struct Query {
     pub(crate) weights: Option<v1::Weights>,
     /// JSON; empty for none.
     pub(crate) filter: String,
-    pub(crate) now_us: Option<i64>,
+    pub(crate) situation: Situation,
+    pub(crate) understood: Understood,
     pub(crate) min_score: Option<f64>,
     pub(crate) explain: bool,
     pub(crate) include_deprecated: bool,
@@ -181,6 +181,8 @@ pub(crate) struct Query {
     pub(crate) as_of: Option<v1::AsOf>,
     /// 0..=1.
     pub(crate) diversity: Option<f64>,
+    /// Whether the results shall come with their vectors.
+    pub(crate) with_vectors: bool,
     /// What is wanted beside the results.
     pub(crate) beside: Option<v1::Beside>,
     /// The memory of which it is asked why it is among the results or not.
@@ -197,7 +199,7 @@ impl Query {
     }
 
     pub(crate) fn of(body: RecallBody, call: Call) -> Result<Self> {
-        refuse_unsupported(&body, call)?;
+        refuse_unsupported(&body)?;
         let text = body.query.map(check_text).transpose()?;
         let unit = body.embedding.map(|embedding| embedding.unit("embedding")).transpose()?;
         let model = model_name(unit.is_some(), body.embedding_model)?;
@@ -208,24 +210,30 @@ impl Query {
         if relevance == v1::Relevance::Keyword && text.is_none() {
             return Err(Error::invalid("relevance", "relevance keyword needs words; give query"));
         }
-        let now = body.situation.and_then(|situation| situation.now).map(|time| time.0);
+        let situation = Situation::of(body.situation)?;
+        let now_us = situation.now_us;
+        let intent = body.intent.as_deref().map(IntentAsked::from_name).transpose()?;
+        let top_k_default = call.top_k_default(&situation);
+        let understood = Understood::of(text.as_deref(), intent, &situation);
         Ok(Self {
             text,
             vector: unit.zip(model).map(|(unit, model)| QueryVector { unit, model, given: true }),
-            top_k: within("top_k", body.top_k, u64::from(call.top_k_default), u64::from(TOP_K_MAX))?
+            top_k: within("top_k", body.top_k, u64::from(top_k_default), u64::from(TOP_K_MAX))?
                 .try_into()
                 .unwrap_or(TOP_K_MAX),
             profile: profile(body.profile.as_deref())?,
             relevance,
             weights: body.weights.map(weights).transpose()?,
             filter: filter(body.kinds.map(|kinds| kinds.0), body.filter)?,
-            now_us: now,
+            understood,
+            situation,
             min_score: body.min_score.map(min_score).transpose()?,
             explain: body.explain.unwrap_or(false),
             include_deprecated: body.include_deprecated.unwrap_or(false),
             conflicts: conflicts(body.conflicts.as_deref())?,
-            as_of: body.as_of.map(|as_of| as_of.read(now.unwrap_or_else(now_us))).transpose()?,
+            as_of: body.as_of.map(|as_of| as_of.read(now_us)).transpose()?,
             diversity: body.diversity.map(diversity).transpose()?,
+            with_vectors: false,
             beside: None,
             trace: None,
             consistency: body.consistency,
@@ -239,16 +247,8 @@ impl Query {
     }
 }
 
-fn refuse_unsupported(body: &RecallBody, call: Call) -> Result<()> {
-    let situation = body.situation.as_ref();
-    let asked = [
-        ("collections", body.collections.as_ref().is_some_and(|names| !names.0.is_empty())),
-        ("diversity", !call.diversifies && body.diversity.is_some_and(|diversity| diversity != 0.0)),
-        ("intent", body.intent.is_some()),
-        ("situation.device", situation.is_some_and(|situation| situation.device.is_some())),
-        ("situation.place", situation.is_some_and(|situation| situation.place.is_some())),
-        ("situation.time_of_day", situation.is_some_and(|situation| situation.time_of_day.is_some())),
-    ];
+fn refuse_unsupported(body: &RecallBody) -> Result<()> {
+    let asked = [("collections", body.collections.as_ref().is_some_and(|names| !names.0.is_empty()))];
     match asked.into_iter().find(|(_, asked)| *asked) {
         Some((field, _)) => Err(Error::invalid(field, format!("{field} is not supported yet; leave it out"))),
         None => Ok(()),
@@ -397,13 +397,14 @@ mod tests {
             (json!({"query": "q", "deadline_ms": 60_001}), "deadline_ms"),
             (json!({"query": "q", "consistency": "eventual"}), "consistency"),
             (json!({"query": "q", "situation": {"now": "today"}}), "situation.now"),
-            (json!({"query": "q", "situation": {"device": "mobile"}}), "situation.device"),
+            (json!({"query": "q", "situation": {"device": ""}}), "situation.device"),
             (json!({"query": "q", "collections": ["products"]}), "collections"),
             (json!({"query": "q", "as_of": {}}), "as_of"),
             (json!({"query": "q", "as_of": {"valid": "yesterday"}}), "as_of.valid"),
             (json!({"query": "q", "conflicts": "newest"}), "conflicts"),
-            (json!({"query": "q", "intent": "auto"}), "intent"),
-            (json!({"query": "q", "diversity": 0.5}), "diversity"),
+            (json!({"query": "q", "intent": "chat"}), "intent"),
+            (json!({"query": "q", "intent": 1}), "intent"),
+            (json!({"query": "q", "diversity": 1.5}), "diversity"),
             (json!({"query": "q", "embedding": [0.0]}), "embedding"),
             (json!({"query": "q", "embedding_model": "m"}), "embedding_model"),
             (json!({"query": "q", "user": "bob"}), "user"),

@@ -1,8 +1,9 @@
 //! `POST …/recall:why-not`: why a memory is not among the results of a recall, or that it is.
 
+use super::diverse::Diverse;
 use super::parse::{Call, Query, recall_body};
 use super::view::{Parts, Ranks, hit, to_nine_places};
-use super::{embed, search};
+use super::{cap, embed, search};
 use crate::auth::InSpace;
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
@@ -32,6 +33,10 @@ recall_body!(WhyNotBody {
 enum Verdict {
     Returned,
     BelowTopK,
+    /// Its rank would do, but others differ more from those before them.
+    LessDiverse,
+    /// It would be among the results, were there room on a small screen.
+    Capped,
     BelowMinScore,
     Filtered,
     Unknown,
@@ -119,9 +124,18 @@ pub(crate) async fn why_not(
     )?;
     let deadline = Deadline::of(started, query.deadline.unwrap_or(shared.config.read_timeout));
     let model = embed(&shared, &mut query, deadline).await?;
-    let response = search(&shared, &access, &space, &query, model, &wish, deadline).await?;
+    let top_k = query.top_k;
+    let diverse = Diverse::of(&mut query);
+    let mut response = search(&shared, &access, &space, &query, model, &wish, deadline).await?;
     let seen = shared.nodes.observe(response.seen);
     let token = tokens::text(&access.tenant, seen)?;
+    if let Some(diverse) = diverse {
+        response.results = diverse.choose(&shared, response.results, false, deadline).await?;
+        query.top_k = top_k;
+    }
+    if query.situation.is_mobile {
+        cap(&mut response.results);
+    }
     answer(StatusCode::OK, &told(id, &query, response, token)?)
 }
 
@@ -185,6 +199,9 @@ fn verdict(place: Option<u64>, query: &Query, traced: &v1::Traced) -> Verdict {
         v1::Fate::NotThen => Verdict::NotThen,
         v1::Fate::Scored if !traced.unmet.is_empty() => Verdict::Filtered,
         v1::Fate::Scored if scores_too_low(query, traced) => Verdict::BelowMinScore,
+        v1::Fate::Scored if traced.rank > u64::from(query.top_k) => Verdict::BelowTopK,
+        v1::Fate::Scored if query.diversity.is_some_and(|diversity| diversity > 0.0) => Verdict::LessDiverse,
+        v1::Fate::Scored if query.situation.is_mobile => Verdict::Capped,
         v1::Fate::Scored => Verdict::BelowTopK,
     }
 }
@@ -207,6 +224,16 @@ fn detail(verdict: Verdict, place: Option<u64>, query: &Query, traced: &v1::Trac
             "it ranks {} of {} with a score of {score:.6}, and top_k is {}; ask for more, or see from parts and \
              ranks what it lacks",
             traced.rank, traced.passing, query.top_k
+        ),
+        Verdict::LessDiverse => format!(
+            "it ranks {} of {} with a score of {score:.6}, but diversity prefers others, which are less like those \
+             before them; lower diversity",
+            traced.rank, traced.passing
+        ),
+        Verdict::Capped => format!(
+            "it ranks {} of {} with a score of {score:.6}, but those before it are long enough for a mobile device; \
+             leave situation.device out",
+            traced.rank, traced.passing
         ),
         Verdict::BelowMinScore => format!(
             "it scores {score:.6}, below the min_score of {}; it ranks {} of {}",
@@ -331,6 +358,14 @@ mod tests {
         };
         let found = super::told("b".into(), &query, response, "t".into()).unwrap();
         assert_eq!((found.verdict, found.place), (Verdict::Returned, Some(2)));
+    }
+
+    #[test]
+    fn what_diversity_leaves_out_is_told() {
+        let traced = v1::Traced { rank: 2, ..low() };
+        assert_eq!(ask(json!({"query": "tea", "diversity": 0.9}), traced.clone())["verdict"], "less_diverse");
+        let mobile = json!({"query": "tea", "situation": {"device": "mobile"}});
+        assert_eq!(ask(mobile, traced)["verdict"], "capped");
     }
 
     #[test]

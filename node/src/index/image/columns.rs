@@ -183,6 +183,7 @@ fn flags(row: &IndexRow) -> u8 {
         | bit(row.question, flag::QUESTION)
         | bit(row.role.as_deref() == Some("user"), flag::USER)
         | bit(row.vector.is_some(), flag::VECTOR)
+        | bit(row.unsure, flag::UNSURE)
 }
 
 fn allocated<T>(column: &Vec<T>) -> usize {

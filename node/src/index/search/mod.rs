@@ -30,7 +30,7 @@ use ranking::Ranking;
 use std::cell::RefCell;
 use top::{Candidate, Top};
 
-pub use query::{Answer, AsOf, Beside, Conflicts, Hit, Query, RelevanceMode};
+pub use query::{Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, RelevanceMode};
 pub use ranking::Ranks;
 pub use trace::{Sight, Trace};
 

@@ -1,7 +1,10 @@
 use super::ranking::Ranks;
 use super::trace::Trace;
 use holdfast_core::filter::Filter;
+use holdfast_core::intent::Intent;
 use holdfast_core::score::{Bm25, NeighbourWeights, Prior, Profile, Recipe, Weights, Why};
+use holdfast_core::situation::Situation;
+use holdfast_core::when::When;
 use std::collections::HashMap;
 
 /// What S, the relevance of a row, is made of.
@@ -100,8 +103,30 @@ pub struct Query<'a> {
     pub explain: bool,
     /// What is answered beside the hits.
     pub beside: Beside,
+    /// The times that the question names.
+    pub times: &'a [When],
+    /// What the question asks for.
+    pub intent: Option<Preference>,
+    /// Where and how it is asked.
+    pub situation: Option<&'a Situation>,
     /// The memory, by seq, of which it is told why it is among the hits or not.
     pub trace: Option<u64>,
+}
+
+/// The sort of memories that is preferred.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Preference {
+    /// Which.
+    pub intent: Intent,
+    /// Whether it was guessed from the words of the question: then it counts half.
+    pub guessed: bool,
+}
+
+impl Preference {
+    /// By how much it counts.
+    pub(super) fn weight(self) -> f64 {
+        if self.guessed { 0.5 } else { 1.0 }
+    }
 }
 
 /// What a context needs beside the best hits, from the same look at the space.
@@ -138,6 +163,9 @@ impl Default for Query<'_> {
             as_of: None,
             explain: false,
             beside: Beside::default(),
+            times: &[],
+            intent: None,
+            situation: None,
             trace: None,
         }
     }

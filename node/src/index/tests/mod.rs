@@ -3,6 +3,7 @@
 mod history;
 mod loads;
 mod oracle;
+mod preferences;
 mod search;
 mod store;
 mod trace;

@@ -19,10 +19,10 @@ pub(super) fn scores(stored: &Stored, asked: &Question) -> BTreeMap<u64, f64> {
         .collect();
     let relevance = relevance(stored, &rows, asked);
     let facts = Asked::new(asked.text);
-    let scored = rows
-        .iter()
-        .zip(relevance)
-        .map(|((seq, row), s)| (*seq, composite(row, s, asked.profile) + lift(row, asked, &facts)));
+    let scored = rows.iter().zip(relevance).map(|((seq, row), s)| {
+        let boosts = (lift(row, asked, &facts) + id(row, asked)).min(0.2);
+        (*seq, composite(row, s, asked.profile) + boosts)
+    });
     scored.collect()
 }
 
@@ -60,6 +60,12 @@ fn lift(row: &IndexRow, asked: &Question, facts: &Asked) -> f64 {
         if own { 0.1 * share } else { 0.05 + 0.05 * share }
     });
     lifts.fold(0.0, f64::max)
+}
+
+/// `.05` for the one id that is asked for.
+fn id(row: &IndexRow, asked: &Question) -> f64 {
+    let has = asked.text.contains("CN-A10293") && row.terms.iter().any(|(term, _)| term == "cn-a10293");
+    if asked.relevance == RelevanceMode::Fused && has { 0.05 } else { 0.0 }
 }
 
 pub(super) fn passes(row: &IndexRow, asked: &Question) -> bool {

@@ -272,7 +272,16 @@ fn score(
     let row: MemoryRow = self::row(state, &keys::memory::key(space, &index.id)).unwrap();
     let stated = if request.beside.is_some() { stated(state, space, request, &row) } else { Vec::new() };
     let memory = get(state, space, &index.id).unwrap();
-    v1::Scored { memory, score, parts: Some(parts), why, stated, whole: row.whole, ranks: None }
+    v1::Scored {
+        memory,
+        score,
+        parts: Some(parts),
+        why,
+        stated,
+        whole: row.whole,
+        ranks: None,
+        vector: Vec::new(),
+    }
 }
 
 fn stated(
