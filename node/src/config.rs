@@ -1,6 +1,7 @@
 //! How a node runs.
 
 use crate::erasing::EraseSettings;
+use crate::index::IndexSettings;
 use crate::integrity::IntegritySettings;
 use crate::jobs::JobEmbedder;
 use crate::raft::{LogFiles, NodeId};
@@ -29,6 +30,8 @@ pub struct NodeConfig {
     pub state_cache_bytes: u64,
     /// Memory for the images of active spaces, in bytes.
     pub spaces_bytes: usize,
+    /// Which spaces get another index than the scan.
+    pub index: IndexSettings,
     /// Time between two heartbeats of a leader.
     pub heartbeat: Duration,
     /// Threads that search; 0 for one a core.
@@ -66,6 +69,7 @@ impl NodeConfig {
             founding: false,
             state_cache_bytes: 128 << 20,
             spaces_bytes: 512 << 20,
+            index: IndexSettings::default(),
             heartbeat: Duration::from_millis(250),
             search_threads: 0,
             security: Security::plain(),

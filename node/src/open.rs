@@ -42,7 +42,7 @@ pub(crate) async fn open_states(
 ) -> Result<BTreeMap<GroupId, Arc<ShardState>>, StartError> {
     let (dir, shards, cluster) = (config.dir.join("shards"), config.shards, config.cluster_id.clone());
     let share = config.state_cache_bytes / (u64::from(shards) + 1);
-    let spaces = Arc::new(Spaces::new(config.spaces_bytes));
+    let spaces = Arc::new(Spaces::with_indices(config.spaces_bytes, config.index));
     // Dropped with this future: a start that is given up ends between two states.
     let given_up = CancellationToken::new();
     let opening = given_up.clone();

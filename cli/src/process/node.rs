@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use holdfast_models::{default_model_dir, open_builtin};
 use holdfast_node::admin::{self, Probes};
+use holdfast_node::index::{IndexChoice, IndexSettings};
 use holdfast_node::process::{Event, Process};
 use holdfast_node::raft::LogFiles;
 use holdfast_node::{JobEmbedder, NodeConfig};
@@ -79,6 +80,10 @@ fn tune(node: &mut NodeConfig, config: &Config) {
     let section = &config.node;
     node.state_cache_bytes = section.state_cache_bytes;
     node.spaces_bytes = usize::try_from(section.spaces_bytes).unwrap_or(usize::MAX);
+    node.index = match section.graph_from_vectors {
+        0 => IndexSettings { choice: IndexChoice::Exact, ..IndexSettings::default() },
+        graph_from => IndexSettings { choice: IndexChoice::Auto, graph_from },
+    };
     node.heartbeat = Duration::from_millis(section.heartbeat_ms);
     node.search_threads = section.search_threads;
     node.integrity.compare_every = Duration::from_millis(section.compare_every_ms);

@@ -1,6 +1,7 @@
 //! The named ways to weigh relevance, recency, importance and frequency.
 
 use serde::{Deserialize, Serialize};
+use std::f64::consts::LN_2;
 
 /// A named scoring profile: weights, and which recency and frequency go with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -153,20 +154,33 @@ impl Recency {
     /// R in 0..=1 after `hours` (below 0 or not a number: 0 hours) and `adopted` adoptions.
     #[inline]
     pub fn of(self, hours: f64, adopted: u32) -> f64 {
+        let stretch = match adopted {
+            0 => 1.0,
+            k => 1.0 + f64::from(k).ln_1p(),
+        };
+        (-self.exponent(hours, stretch)).exp()
+    }
+
+    /// No less than [`Self::of`], by a logarithm and a power less: with b bits in k, `ln(1 + k) <= b ln 2`,
+    /// and `exp(-x) <= 1 / (1 + x + x^2 / 2 + x^3 / 6)` for x from 0 on.
+    #[inline]
+    pub fn at_most(self, hours: f64, adopted: u32) -> f64 {
+        let bits = u32::BITS - adopted.leading_zeros();
+        let x = self.exponent(hours, 1.0 + f64::from(bits) * LN_2);
+        // An x that is too large for its powers is infinite there, and the answer 0.
+        1.0 / (1.0 + x * (1.0 + x * (0.5 + x / 6.0)))
+    }
+
+    /// What `exp(-x)` is taken of, with `1 + ln(1 + k)` as `stretch`.
+    #[inline]
+    fn exponent(self, hours: f64, stretch: f64) -> f64 {
         let hours = hours.max(0.0);
-        let exponent = match self {
-            Self::Forgetting { tau_hours } => {
-                let stretch = match adopted {
-                    0 => 1.0,
-                    k => 1.0 + f64::from(k).ln_1p(),
-                };
-                hours / (tau_hours.max(Self::TAU_HOURS_MIN) * stretch)
-            }
+        match self {
+            Self::Forgetting { tau_hours } => hours / (tau_hours.max(Self::TAU_HOURS_MIN) * stretch),
             // -ln .995 = .005012541823544286
             Self::Hourly => hours * 0.005_012_541_823_544_286,
             Self::Exponential { tau_hours } => hours / tau_hours.max(Self::TAU_HOURS_MIN),
-        };
-        (-exponent).exp()
+        }
     }
 
     /// The same recency with another tau. [`Self::Hourly`] has none.
@@ -190,6 +204,18 @@ pub enum Frequency {
 }
 
 impl Frequency {
+    /// No less than [`Self::of`], without a logarithm: with b bits in f, `ln(1 + f) <= b ln 2`.
+    #[inline]
+    pub fn at_most(self, adopted: u32, strength: f32) -> f64 {
+        match self {
+            Self::Strength => self.of(adopted, strength),
+            Self::Count => {
+                let bits = u32::BITS - adopted.leading_zeros();
+                (f64::from(bits) * LN_2 / 101f64.ln()).min(1.0)
+            }
+        }
+    }
+
     /// F in 0..=1. A strength that is not a number counts as 1, what every memory begins with.
     #[inline]
     pub fn of(self, adopted: u32, strength: f32) -> f64 {

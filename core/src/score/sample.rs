@@ -12,11 +12,13 @@ pub const SAMPLE_ROWS_MAX: usize = 1_024;
 /// makes it alike, whatever order it loaded its rows in. Linear time; an image can keep the
 /// answer until its rows change.
 pub fn sample(rows: &Rows<'_>, id_hash: &[u64]) -> Vec<u32> {
-    let mut chosen: Vec<(u64, u32)> = (0u32..)
-        .zip(id_hash)
-        .filter(|&(row, _)| rows.has_vector(row as usize))
-        .map(|(row, &hash)| (hash, row))
-        .collect();
+    // Twice as many as are wanted have smaller hashes than this, if hashes are spread evenly and all rows
+    // count: then the others need not be looked at.
+    let likely = u64::MAX / (rows.len() as u64).max(1);
+    let mut chosen = below(rows, id_hash, likely.saturating_mul(2 * SAMPLE_ROWS_MAX as u64));
+    if chosen.len() < SAMPLE_ROWS_MAX {
+        chosen = below(rows, id_hash, u64::MAX);
+    }
     if chosen.len() > SAMPLE_ROWS_MAX {
         chosen.select_nth_unstable(SAMPLE_ROWS_MAX - 1);
         chosen.truncate(SAMPLE_ROWS_MAX);
@@ -24,6 +26,14 @@ pub fn sample(rows: &Rows<'_>, id_hash: &[u64]) -> Vec<u32> {
     let mut rows: Vec<u32> = chosen.into_iter().map(|(_, row)| row).collect();
     rows.sort_unstable();
     rows
+}
+
+fn below(rows: &Rows<'_>, id_hash: &[u64], limit: u64) -> Vec<(u64, u32)> {
+    (0u32..)
+        .zip(id_hash)
+        .filter(|&(row, &hash)| hash <= limit && rows.has_vector(row as usize))
+        .map(|(row, &hash)| (hash, row))
+        .collect()
 }
 
 #[cfg(test)]

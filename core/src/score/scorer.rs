@@ -117,6 +117,26 @@ impl Scorer {
         sum
     }
 
+    /// No less than [`Self::score_row`], without the logarithms and powers of R and F: for the pass that
+    /// sorts out which rows to score at all.
+    #[inline]
+    pub fn at_most(&self, relevance: f64, row: &Statics) -> f64 {
+        let w = &self.weights;
+        let mut sum = w.s * relevance;
+        if w.r > 0.0 {
+            let micros = self.now_micros as f64 - row.last_access_micros as f64;
+            sum += w.r * self.recency.at_most(micros / MICROS_PER_HOUR, row.adopted);
+        }
+        if w.i > 0.0 {
+            sum += w.i * importance_of(row);
+        }
+        if w.f > 0.0 {
+            sum += w.f * self.frequency.at_most(row.adopted, row.strength);
+        }
+        // Sums of another order are off by less.
+        sum + 1e-12
+    }
+
     /// `ws*S + wr*R + wi*I + wf*F + boosts`, the boosts by [`boost_sum`].
     #[inline]
     pub fn score(&self, parts: &Parts, boosts: f64) -> f64 {

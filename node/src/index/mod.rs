@@ -10,10 +10,12 @@
 //! - **A recall that starts after a write was acknowledged sees it**, and no recall ever sees a
 //!   part of a batch. [`Spaces`] says how.
 
+mod graph;
 mod image;
 mod intern;
 mod postings;
 mod search;
+mod settings;
 mod spaces;
 mod vectors;
 mod verify;
@@ -25,5 +27,6 @@ pub use image::{Image, SharedImage};
 pub use search::{
     Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, Ranks, RelevanceMode, Sight, Trace,
 };
+pub use settings::{IndexChoice, IndexSettings};
 pub use spaces::{Batch, LoadError, Spaces, Usage};
 pub use verify::{Difference, Report, Verifier, verify};

@@ -7,7 +7,7 @@ use numkong::{Dot, f16};
 /// Where the vector of a row lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    arena: u32,
+    pub(super) arena: u32,
     slot: u32,
 }
 
@@ -22,7 +22,12 @@ struct Arena {
     model: u8,
     dims: usize,
     values: Vec<f16>,
+    /// Vectors whose rows are alive.
+    live: usize,
 }
+
+/// What a cosine can be off by the rounding of sums in f32.
+pub(super) const ROUNDING: f32 = 1e-4;
 
 /// All vectors of an image. Those of other models or lengths are never compared with each other.
 #[derive(Debug, Default)]
@@ -43,17 +48,45 @@ impl Vectors {
         let dims = vector.dims();
         let same = |arena: &Arena| arena.model == vector.model && arena.dims == dims;
         let at = self.arenas.iter().position(same).unwrap_or_else(|| {
-            self.arenas.push(Arena { model: vector.model, dims, values: Vec::new() });
+            self.arenas.push(Arena { model: vector.model, dims, values: Vec::new(), live: 0 });
             self.arenas.len() - 1
         });
-        let values = &mut self.arenas[at].values;
-        let slot = values.len() / dims.max(1);
-        values.extend(vector.to_halves().map(|half| f16(half.to_bits())));
+        let arena = &mut self.arenas[at];
+        let slot = arena.values.len() / dims.max(1);
+        arena.values.extend(vector.to_halves().map(|half| f16(half.to_bits())));
+        arena.live += 1;
         match (u32::try_from(at), u32::try_from(slot)) {
             (Ok(arena), Ok(slot)) => Place { arena, slot },
             // 2^32 vectors do not fit in memory.
             _ => Place::NOWHERE,
         }
+    }
+
+    /// Notes that the row of a vector died.
+    pub(super) fn release(&mut self, place: Place) {
+        if let Some(arena) = self.arenas.get_mut(place.arena as usize) {
+            arena.live = arena.live.saturating_sub(1);
+        }
+    }
+
+    /// How many models and lengths there are: their arenas are numbered from 0.
+    pub(super) fn arenas(&self) -> usize {
+        self.arenas.len()
+    }
+
+    /// Vectors of an arena whose rows are alive.
+    pub(super) fn live(&self, arena: usize) -> usize {
+        self.arenas.get(arena).map_or(0, |arena| arena.live)
+    }
+
+    /// Numbers in each vector of an arena.
+    pub(super) fn dims(&self, arena: usize) -> usize {
+        self.arenas.get(arena).map_or(0, |arena| arena.dims)
+    }
+
+    /// The vector at a place, if it is in this arena.
+    pub(super) fn in_arena(&self, arena: usize, place: Place) -> Option<&[f16]> {
+        self.get(place).filter(|_| place.arena as usize == arena).map(|(_, values)| values)
     }
 
     /// Whether the vector at a place is this one.
@@ -116,6 +149,16 @@ impl Arena {
 }
 
 impl Probe<'_> {
+    /// The arena whose vectors it is compared with.
+    pub(super) fn arena(&self) -> Option<u32> {
+        self.arena.map(|(number, _)| number)
+    }
+
+    /// The vector of the query, of unit length.
+    pub(super) fn values(&self) -> &[f16] {
+        &self.values
+    }
+
     /// The cosine with the vector at a place: the dot product of two vectors of unit length. None
     /// if there is no vector there that may be compared with.
     #[inline]

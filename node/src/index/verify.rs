@@ -19,7 +19,7 @@ const LISTED_MAX: usize = 32;
 pub struct Difference {
     /// The memory.
     pub seq: u64,
-    /// What differs: a column, or `missing`, `not stored`, `postings`, `neighbours`.
+    /// What differs: a column, or `missing`, `not stored`, `postings`, `neighbours`, `graph`.
     pub what: &'static str,
 }
 
@@ -49,7 +49,7 @@ impl Report {
 }
 
 /// Compares an image with the stored rows of its space: each column it holds, the memories that
-/// are there, its term lists, and the order of turns in sessions.
+/// are there, its term lists, the order of turns in sessions, and that its graphs have every vector.
 ///
 /// No batch may be applied to the space meanwhile, else what it changes is reported.
 ///
@@ -181,6 +181,7 @@ fn compare(image: &Image, seq: u64, row: &IndexRow, report: &mut Report) {
         ("terms_len", columns.terms_len[at] == row.terms_len),
         ("postings", image.postings.named(number) == row.terms.len()),
         ("vector", image.vectors.same(columns.place[at], row.vector.as_ref())),
+        ("graph", image.is_findable(number)),
     ];
     for (what, _) in checks.iter().filter(|(_, same)| !same) {
         report.add(seq, what);

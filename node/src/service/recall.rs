@@ -139,6 +139,7 @@ fn scan(
         intent: intent(request),
         situation: situation.as_ref(),
         trace,
+        deadline: Some(deadline),
         ..Query::default()
     };
     let loading = Instant::now();

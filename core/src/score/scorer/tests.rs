@@ -113,3 +113,23 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// What is sorted out by `at_most` could not have been among the best.
+    #[test]
+    fn at_most_is_no_less_than_the_score(
+        profile in prop::sample::select(Profile::ALL.to_vec()),
+        relevance in 0f64..=1.0,
+        hours in prop_oneof![Just(0i64), -5..100i64, Just(1_000_000)],
+        adopted in prop_oneof![0..5u32, any::<u32>(), Just(u32::MAX)],
+        importance in prop_oneof![0f32..=1.0, Just(f32::NAN)],
+        strength in prop_oneof![0.1f32..=5.0, Just(f32::NAN)],
+        tau_hours in prop_oneof![Just(72f64), Just(0.0), Just(f64::NAN), Just(f64::INFINITY)],
+    ) {
+        let row = row(hours, adopted, importance, strength);
+        let scorer = Scorer::new(profile, 0).with_tau_hours(tau_hours);
+        let (most, score) = (scorer.at_most(relevance, &row), scorer.score_row(relevance, &row));
+        prop_assert!(most >= score, "{most} {score}");
+        prop_assert!(most <= 1.0 + 1e-9, "{most}");
+    }
+}

@@ -3,14 +3,16 @@
 mod columns;
 mod view;
 
+use super::graph::Graphs;
 use super::intern::Interner;
 use super::postings::Postings;
 use super::vectors::{Place, Vectors};
 pub(super) use columns::Columns;
 use holdfast_core::facts::normal;
 use holdfast_core::memory::{IndexRow, Topic};
-use holdfast_core::score::{NONE, Neighbours};
+use holdfast_core::score::{NONE, Neighbours, flag};
 use holdfast_core::text::SpeakerNames;
+use numkong::f16;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -49,6 +51,18 @@ pub struct Image {
     session_rows: Vec<Vec<u32>>,
     session_rows_capacity: usize,
     row_of_seq: HashMap<u64, u32>,
+    pub(super) graphs: Graphs,
+}
+
+/// What an image takes up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Memory of all of it, in bytes.
+    pub(super) bytes: usize,
+    /// Graphs that serve.
+    pub(super) graphs: usize,
+    /// Memory of all graphs, in bytes.
+    pub(super) graph_bytes: usize,
 }
 
 /// Below this number of dead rows an image is not worth loading anew.
@@ -94,10 +108,12 @@ impl Image {
         }
     }
 
-    /// Whether so many rows are dead, more than a third, that the image should be loaded anew.
+    /// Whether so many rows are dead that the image should be loaded anew: more than a third; more than a
+    /// half where a graph would have to be built anew with it.
     pub fn is_wasteful(&self) -> bool {
         let dead = self.columns.len() - self.len();
-        dead >= DEAD_ROWS_MIN && dead * 3 > self.columns.len()
+        let share = if self.graphs.len() > 0 { 2 } else { 3 };
+        dead >= DEAD_ROWS_MIN && dead * share > self.columns.len()
     }
 
     /// Memory in use, in bytes: what the columns, lists and texts have allocated, by their
@@ -116,6 +132,24 @@ impl Image {
             + self.session_rows.capacity() * size_of::<Vec<u32>>()
             + self.session_rows_capacity * size_of::<u32>()
             + self.row_of_seq.capacity() * BUCKET
+            + self.graphs.bytes()
+    }
+
+    /// What it takes up.
+    pub(super) fn size(&self) -> Size {
+        Size { bytes: self.bytes(), graphs: self.graphs.len(), graph_bytes: self.graphs.bytes() }
+    }
+
+    /// Rows, dead ones included.
+    pub(super) fn rows_count(&self) -> u32 {
+        u32::try_from(self.columns.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The vector of a row that is alive, if it is in this arena.
+    pub(super) fn vector_in(&self, arena: usize, row: u32) -> Option<&[f16]> {
+        let flags = self.columns.flags.get(row as usize)?;
+        let place = self.columns.place.get(row as usize)?;
+        self.vectors.in_arena(arena, *place).filter(|_| flags & flag::LIVE != 0)
     }
 
     /// Gives back what growing has allocated ahead.
@@ -156,9 +190,7 @@ impl Image {
 
     /// The nearest live row in one direction of the links.
     pub(super) fn live_neighbour(&self, links: &[u32], flags: &[u8], row: u32) -> Option<u32> {
-        let live = |row: u32| {
-            flags.get(row as usize).is_some_and(|flags| flags & holdfast_core::score::flag::LIVE != 0)
-        };
+        let live = |row: u32| flags.get(row as usize).is_some_and(|flags| flags & flag::LIVE != 0);
         let mut at = *links.get(row as usize)?;
         for _ in 0..links.len() {
             if at == NONE || live(at) {
@@ -204,6 +236,9 @@ impl Image {
 
     fn kill(&mut self, at: u32) {
         self.count_speaker(self.columns.speaker[at as usize], false);
+        let place = self.columns.place[at as usize];
+        self.vectors.release(place);
+        self.graphs.died(place.arena, at);
         self.columns.kill(at as usize);
         self.postings.clear(at);
     }

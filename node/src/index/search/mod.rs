@@ -1,4 +1,9 @@
-//! The exact scan: every visible row is scored, so the best rows found are the best there are.
+//! The search of an image: one loop over its rows, which scores each row that may be among the best.
+//!
+//! Every part of a row's score but the cosine is at hand for all rows. The score grows with the cosine, so
+//! the most that a row's cosine can be gives the most that its score can be, and a row that cannot enter by
+//! that is passed over. How much is known of the cosines is what indices differ in ([`Cosines`]): the exact
+//! scan has compared them all; a graph has found the nearest, and no other row in it is nearer.
 //!
 //! What a query may **see** is decided first: memories that are live, not expired, and, unless it
 //! asks for them, neither superseded nor archived nor over, and of those that may contradict each
@@ -8,27 +13,31 @@
 //! score, so the same memory has the same score under every filter.
 
 mod asked;
+mod best;
 mod boosts;
+mod cosines;
 mod explain;
+mod judge;
+mod nearest;
 mod query;
 mod ranking;
 mod top;
 mod trace;
 
-use super::image::{Columns, Image, RowView};
-use super::vectors::Probe;
+use super::image::{Columns, Image};
+use best::Best;
 use boosts::Boosts;
+use cosines::Cosines;
 use explain::Explain;
-use holdfast_core::Result;
-use holdfast_core::memory::{HARD_CONSTRAINT, Status};
+use holdfast_core::memory::Status;
 use holdfast_core::score::{
-    Constants, CorpusStats, Relevance, Rows, Scorer, Statics, Stats, Why, flag, keyword_relevance, lift,
-    sample, vector_relevance,
+    Constants, CorpusStats, Rows, RowsError, Scorer, Statics, Stats, Why, flag, lift, sample,
 };
-use holdfast_core::text::Addressed;
+use holdfast_core::{Error, ErrorCode, Result};
+use judge::Judge;
 use ranking::Ranking;
 use std::cell::RefCell;
-use top::{Candidate, Top};
+use top::Candidate;
 
 pub use query::{Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, RelevanceMode};
 pub use ranking::Ranks;
@@ -49,8 +58,9 @@ struct Scratch {
     flags: Vec<u8>,
     bm25: Vec<f32>,
     lifted: Vec<f32>,
-    /// NaN where there is none.
+    /// NaN where there is none, or where it is not known yet.
     cosines: Vec<f32>,
+    /// Of the rows that were scored.
     relevance: Vec<f64>,
 }
 
@@ -62,6 +72,9 @@ impl Image {
     /// If the query's vector has no direction, or another length than the vectors of its model.
     pub fn search(&self, query: &Query<'_>) -> Result<Answer> {
         with_scratch(|scratch| {
+            if let Some(answer) = nearest::search(self, query)? {
+                return Ok(answer);
+            }
             let mut pass = Pass::new(self, query, scratch)?;
             let corpus = pass.corpus();
             pass.match_words(&corpus)?;
@@ -101,6 +114,9 @@ impl Image {
         constants: &Constants,
     ) -> Result<Answer> {
         with_scratch(|scratch| {
+            if let Some(answer) = nearest::search(self, query)? {
+                return Ok(answer);
+            }
             let mut pass = Pass::new(self, query, scratch)?;
             pass.match_words(corpus)?;
             pass.answer(corpus, constants)
@@ -137,6 +153,33 @@ fn held(then: &AsOf<'_>, columns: &Columns, at: usize) -> bool {
     }
 }
 
+/// Columns of one image that do not fit together: a defect.
+fn broken(error: RowsError) -> Error {
+    Error::new(ErrorCode::Internal, error.to_string())
+}
+
+#[inline]
+fn statics(columns: &Columns, at: usize) -> Statics {
+    Statics {
+        last_access_micros: columns.last_access_us[at],
+        adopted: columns.access_count[at],
+        importance: columns.importance[at],
+        strength: f32::from(columns.strength_milli[at]) / 1_000.0,
+    }
+}
+
+/// What a query's profile, weights and tau score by.
+fn scorer(query: &Query<'_>) -> Scorer {
+    let mut scorer = Scorer::new(query.profile, query.now_us);
+    if let Some(weights) = query.weights {
+        scorer = scorer.with_weights(weights);
+    }
+    if let Some(tau_hours) = query.tau_hours {
+        scorer = scorer.with_tau_hours(tau_hours);
+    }
+    scorer
+}
+
 fn with_scratch<T>(search: impl FnOnce(&mut Scratch) -> Result<T>) -> Result<T> {
     SCRATCH.with_borrow_mut(|scratch| {
         let answer = search(scratch);
@@ -147,19 +190,12 @@ fn with_scratch<T>(search: impl FnOnce(&mut Scratch) -> Result<T>) -> Result<T> 
     })
 }
 
-/// The rows that are answered.
-struct Best {
-    top: Top,
-    constraints: Top,
-    constraints_total: u64,
-    stating: Top,
-}
-
 /// One walk over an image for one query.
 struct Pass<'a> {
     image: &'a Image,
     query: &'a Query<'a>,
     scratch: &'a mut Scratch,
+    cosines: Cosines<'a>,
     visible: u64,
     visible_len: u64,
 }
@@ -167,9 +203,11 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn new(image: &'a Image, query: &'a Query<'a>, scratch: &'a mut Scratch) -> Result<Self> {
         let probe = query.vector.map(|vector| image.vectors.probe(query.vector_model, vector)).transpose()?;
-        let mut pass = Self { image, query, scratch, visible: 0, visible_len: 0 };
+        let mut pass =
+            Self { image, query, scratch, cosines: Cosines::new(probe), visible: 0, visible_len: 0 };
         pass.see();
-        pass.compare(probe.as_ref());
+        let Scratch { flags, cosines, .. } = &mut *pass.scratch;
+        pass.cosines.begin(image, flags, cosines);
         Ok(pass)
     }
 
@@ -190,25 +228,10 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn compare(&mut self, probe: Option<&Probe<'_>>) {
-        let Scratch { flags, cosines, .. } = &mut *self.scratch;
-        cosines.clear();
-        cosines.resize(flags.len(), f32::NAN);
-        for ((flags, place), cosine) in flags.iter_mut().zip(&self.image.columns.place).zip(cosines) {
-            if *flags & (flag::LIVE | flag::VECTOR) != flag::LIVE | flag::VECTOR {
-                continue;
-            }
-            match probe.and_then(|probe| probe.cosine(*place)) {
-                Some(value) => *cosine = value,
-                None => *flags &= !flag::VECTOR,
-            }
-        }
-    }
-
     fn rows(&self) -> Result<Rows<'_>> {
         let links = &self.image.links;
         Rows::new(&self.scratch.flags, links.prev(), links.next(), &self.image.columns.speaker)
-            .map_err(|error| holdfast_core::Error::new(holdfast_core::ErrorCode::Internal, error.to_string()))
+            .map_err(broken)
     }
 
     fn corpus(&self) -> CorpusStats {
@@ -242,60 +265,35 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    fn stats(&self) -> Result<Stats> {
+    fn stats(&mut self) -> Result<Stats> {
         let rows = self.rows()?;
         let mut stats = Stats::default();
         stats.add_lifted(&rows, &self.scratch.lifted);
         if self.query.vector.is_some() {
             let sampled = sample(&rows, &self.image.columns.id_hash);
-            let cosines = &self.scratch.cosines;
-            stats.add_cosines(sampled.into_iter().filter_map(|row| cosines.get(row as usize)).copied());
+            stats.add_cosines(sampled.into_iter().map(|row| self.cosine(row as usize)));
         }
         Ok(stats)
     }
 
-    /// Computes S of every row. Answers whom the query addresses.
-    fn judge(&mut self, query_weight: f32, constants: &Constants) -> Result<Addressed> {
-        let mut out = std::mem::take(&mut self.scratch.relevance);
-        let mut addressed = Addressed::Nobody;
-        let Scratch { bm25, lifted, cosines, flags, .. } = &*self.scratch;
-        out.clear();
-        if !self.query.asks() {
-            out.resize(flags.len(), 0.0);
-        } else {
-            match self.query.relevance {
-                RelevanceMode::Fused => {
-                    addressed = self.image.speaker_names().addressed(self.query.text);
-                    let relevance = Relevance::new(constants, &self.query.recipe, addressed);
-                    let cosines = self.query.vector.map(|_| cosines.as_slice());
-                    relevance.of_rows(&self.rows()?, lifted, cosines, &mut out);
-                }
-                // NaN, for no cosine, is 0 there.
-                RelevanceMode::Vector => out.extend(cosines.iter().map(|c| vector_relevance(Some(*c)))),
-                RelevanceMode::Keyword => {
-                    out.extend(bm25.iter().map(|bm25| keyword_relevance(*bm25, query_weight)))
-                }
-            }
-        }
-        self.scratch.relevance = out;
-        Ok(addressed)
+    /// The cosine of a row, which is compared now if it was not before; NaN without one.
+    #[inline]
+    fn cosine(&mut self, at: usize) -> f32 {
+        self.cosines.of(self.image, &mut self.scratch.cosines, at)
     }
 
     fn answer(&mut self, corpus: &CorpusStats, constants: &Constants) -> Result<Answer> {
+        let Scratch { flags, cosines, .. } = &mut *self.scratch;
+        self.cosines.compare(self.image, self.query, flags, cosines);
         let query_weight = corpus.query_weight();
-        let addressed = self.judge(query_weight, constants)?;
-        let mut scorer = Scorer::new(self.query.profile, self.query.now_us);
-        if let Some(weights) = self.query.weights {
-            scorer = scorer.with_weights(weights);
-        }
-        if let Some(tau_hours) = self.query.tau_hours {
-            scorer = scorer.with_tau_hours(tau_hours);
-        }
+        let judge = Judge::new(self.image, self.query, constants, query_weight);
+        let scorer = scorer(self.query);
         let boosts = Boosts::new(self.image, self.query);
-        let Best { top, constraints, constraints_total, stating } = self.best(&scorer, &boosts);
-        let explains = self.query.explain || self.query.trace.is_some();
+        let Best { top, constraints, constraints_total, stating, scored, is_whole } =
+            self.best(&judge, &scorer, &boosts)?;
+        let explains = self.query.explains();
         let explain =
-            explains.then(|| Explain::new(self.image, self.query, self.scratch, addressed, &boosts));
+            explains.then(|| Explain::new(self.image, self.query, self.scratch, judge.addressed(), &boosts));
         let ranking = explains.then(|| Ranking::new(self.scratch));
         let hit = |candidate: Candidate| {
             let at = candidate.row as usize;
@@ -313,74 +311,15 @@ impl<'a> Pass<'a> {
         let trace = self.query.trace.map(|seq| self.trace(seq, &scorer, &boosts, hit));
         Ok(Answer {
             hits: top.into_sorted().map(hit).collect(),
-            scored: self.visible,
-            exact: true,
-            bound_met: true,
-            index: "exact",
+            scored: if self.cosines.is_exact() { self.visible } else { scored },
+            exact: self.cosines.is_exact(),
+            bound_met: is_whole,
+            index: self.cosines.index(),
             constraints: constraints.into_sorted().map(hit).collect(),
             constraints_total,
             stating: stating.into_sorted().map(hit).collect(),
             trace,
         })
-    }
-
-    /// Whether a constraint is hidden only because something newer may contradict it. A hint retires
-    /// nothing, least of all what must not be missing.
-    fn is_constraint_in_doubt(&self, at: usize) -> bool {
-        let columns = &self.image.columns;
-        self.query.beside.constraints > 0
-            && columns.older[at]
-            && columns.importance[at] >= HARD_CONSTRAINT
-            && columns.flags[at] & flag::LIVE != 0
-            && columns.expires_us[at] > self.query.log_now_us
-            && sees(&Query { conflicts: Conflicts::Mark, ..*self.query }, columns, at)
-    }
-
-    /// The best rows that pass the filter, which is asked only of rows that would get in; and what is
-    /// wanted beside them.
-    fn best(&self, scorer: &Scorer, boosts: &Boosts<'_>) -> Best {
-        let columns = &self.image.columns;
-        let filter = self.query.filter.filter(|filter| !filter.is_all());
-        let min_score = self.query.min_score.unwrap_or(f64::NEG_INFINITY);
-        let beside = self.query.beside;
-        let top = |k| Top::new(k, columns.len());
-        let mut best = Best {
-            top: top(self.query.top_k),
-            constraints: top(beside.constraints),
-            constraints_total: 0,
-            stating: top(beside.stating),
-        };
-        for (row, (flags, relevance)) in (0u32..).zip(self.scratch.flags.iter().zip(&self.scratch.relevance))
-        {
-            let at = row as usize;
-            let is_seen = flags & flag::LIVE != 0;
-            if !is_seen && !self.is_constraint_in_doubt(at) {
-                continue;
-            }
-            let relevance = if is_seen { *relevance } else { 0.0 };
-            let candidate = self.candidate(row, relevance, scorer, boosts);
-            if beside.constraints > 0 && columns.importance[at] >= HARD_CONSTRAINT {
-                best.constraints_total += 1;
-                if best.constraints.would_take(&candidate) {
-                    best.constraints.take(candidate);
-                }
-            }
-            if !is_seen {
-                continue;
-            }
-            let hit = candidate.score >= min_score && best.top.would_take(&candidate);
-            let states = columns.valid_from_us[at] > i64::MIN && best.stating.would_take(&candidate);
-            let wanted = hit || (states && candidate.score >= min_score);
-            if wanted && filter.is_none_or(|filter| filter.matches(&RowView::new(self.image, at))) {
-                if hit {
-                    best.top.take(candidate);
-                }
-                if states {
-                    best.stating.take(candidate);
-                }
-            }
-        }
-        best
     }
 
     #[inline]
@@ -392,12 +331,6 @@ impl<'a> Pass<'a> {
 
     #[inline]
     fn statics(&self, at: usize) -> Statics {
-        let columns = &self.image.columns;
-        Statics {
-            last_access_micros: columns.last_access_us[at],
-            adopted: columns.access_count[at],
-            importance: columns.importance[at],
-            strength: f32::from(columns.strength_milli[at]) / 1_000.0,
-        }
+        statics(&self.image.columns, at)
     }
 }

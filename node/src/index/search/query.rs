@@ -6,6 +6,7 @@ use holdfast_core::score::{Bm25, NeighbourWeights, Prior, Profile, Recipe, Weigh
 use holdfast_core::situation::Situation;
 use holdfast_core::when::When;
 use std::collections::HashMap;
+use std::time::Instant;
 
 /// What S, the relevance of a row, is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,7 +100,7 @@ pub struct Query<'a> {
     pub conflicts: Conflicts,
     /// What was true at another time, in place of now.
     pub as_of: Option<AsOf<'a>>,
-    /// Whether hits say why they were found.
+    /// Whether hits say why they were found. Then every row is compared, whichever index there is.
     pub explain: bool,
     /// What is answered beside the hits.
     pub beside: Beside,
@@ -111,6 +112,8 @@ pub struct Query<'a> {
     pub situation: Option<&'a Situation>,
     /// The memory, by seq, of which it is told why it is among the hits or not.
     pub trace: Option<u64>,
+    /// By when the answer is wanted. A search that is not exact ends soon enough, with what it has.
+    pub deadline: Option<Instant>,
 }
 
 /// The sort of memories that is preferred.
@@ -167,11 +170,17 @@ impl Default for Query<'_> {
             intent: None,
             situation: None,
             trace: None,
+            deadline: None,
         }
     }
 }
 
 impl Query<'_> {
+    /// Whether reasons are wanted, among them the places of rows among all others: then all are compared.
+    pub(super) fn explains(&self) -> bool {
+        self.explain || self.trace.is_some()
+    }
+
     /// Whether anything is asked that a memory could be relevant to.
     pub(super) fn asks(&self) -> bool {
         self.vector.is_some() || !self.terms.is_empty() || !self.text.trim().is_empty()
@@ -200,13 +209,15 @@ pub struct Hit {
 pub struct Answer {
     /// The best rows, the best first; of equal scores the newer (the higher `seq`) first.
     pub hits: Vec<Hit>,
-    /// Rows that were scored: all that the query may see, whatever its filter leaves of them.
+    /// Rows that were scored: of an exact scan all that the query may see, whatever its filter leaves of
+    /// them.
     pub scored: u64,
     /// Whether the hits are the true best ones.
     pub exact: bool,
-    /// Whether no row that was not scored could have been among the hits.
+    /// Whether no row that was not scored could have been among the hits, as far as the index knows the
+    /// nearest vectors.
     pub bound_met: bool,
-    /// The index that answered.
+    /// The index that answered: `exact`, or `hnsw` for a graph.
     pub index: &'static str,
     /// The hard constraints that the query may see, as far as [`Beside`] asks for them.
     pub constraints: Vec<Hit>,

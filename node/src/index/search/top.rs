@@ -29,6 +29,11 @@ impl Top {
         self.heap.len() < self.k || self.heap.peek().is_some_and(|worst| *candidate > worst.0)
     }
 
+    /// The worst of the best, once there are as many as are wanted.
+    pub(super) fn worst(&self) -> Option<Candidate> {
+        self.heap.peek().filter(|_| self.heap.len() == self.k).map(|worst| worst.0)
+    }
+
     /// Takes a candidate that [`Top::would_take`].
     pub(super) fn take(&mut self, candidate: Candidate) {
         if self.heap.len() == self.k {

@@ -164,10 +164,10 @@ fn publish(table: &Mutex<Table>, load: &Arc<Load>, mut image: Image) -> Result<S
         for event in &left {
             apply(&mut image, event);
         }
-        let bytes = image.bytes();
-        reserve(&mut table, load, bytes)?;
+        let size = image.size();
+        reserve(&mut table, load, size.bytes)?;
         let image = Arc::new(RwLock::new(image));
-        table.publish(load, image.clone(), bytes);
+        table.publish(load, image.clone(), size);
         return Ok(image);
     }
     Err(LoadError::Overrun)

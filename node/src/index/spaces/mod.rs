@@ -22,15 +22,17 @@
 //! one recall only, and call `get` after the recall's wait for its token**: then the promise above
 //! holds for the evicted too, since they took every batch that was delivered before `get`.
 //!
-//! Locks, in the order in which they may be taken: table, then load; the batches' and the images'
-//! alone. Nothing waits under the lock of the table.
+//! Locks, in the order in which they may be taken: image, then table, then load; the batches' alone. Nothing
+//! waits under the lock of the table.
 
 mod batches;
 mod error;
 mod load;
 mod table;
 
+use super::graph::Upkeep;
 use super::image::SharedImage;
+use super::settings::IndexSettings;
 use batches::{Batches, OpenBatch};
 use holdfast_core::event::Event;
 use holdfast_core::space::SpaceKey;
@@ -39,8 +41,10 @@ use load::Load;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
-use table::{Entry, Table};
+use std::time::{Duration, Instant};
+use table::Entry;
+
+pub(super) use table::Table;
 
 pub use error::LoadError;
 
@@ -57,13 +61,24 @@ pub struct Usage {
     pub evicted: u64,
     /// Images dropped so far because too many of their rows were dead.
     pub worn: u64,
+    /// Graphs that answer.
+    pub graphs: usize,
+    /// Memory of the graphs, those that are being built included, in bytes. It is a part of `bytes`.
+    pub graph_bytes: usize,
+    /// Graphs that were built so far.
+    pub graphs_built: u64,
+    /// Graphs given up so far for want of memory.
+    pub graphs_refused: u64,
+    /// Time that adding vectors to graphs took so far, on all threads together.
+    pub graph_time: Duration,
 }
 
 /// The active spaces of a node.
 #[derive(Debug)]
 pub struct Spaces {
-    table: Mutex<Table>,
+    table: Arc<Mutex<Table>>,
     batches: Batches,
+    upkeep: Upkeep,
 }
 
 /// A batch on its way into the store. Between opening it and delivering its events no load
@@ -85,9 +100,16 @@ impl Batch<'_> {
 }
 
 impl Spaces {
-    /// No images yet, and at most `budget_bytes` of them.
+    /// No images yet, and at most `budget_bytes` of them, which get graphs by the default settings.
     pub fn new(budget_bytes: usize) -> Self {
-        Self { table: Mutex::new(Table::new(budget_bytes)), batches: Batches::default() }
+        Self::with_indices(budget_bytes, IndexSettings::default())
+    }
+
+    /// The same with other settings.
+    pub fn with_indices(budget_bytes: usize, settings: IndexSettings) -> Self {
+        let table = Arc::new(Mutex::new(Table::new(budget_bytes)));
+        let upkeep = Upkeep::new(settings, Arc::clone(&table));
+        Self { table, batches: Batches::default(), upkeep }
     }
 
     /// Announces a batch, before it is written to the store.
@@ -124,7 +146,11 @@ impl Spaces {
                 }
             }
         };
-        load::run(&self.table, &self.batches, &load, state, deadline)
+        let image = load::run(&self.table, &self.batches, &load, state, deadline)?;
+        if image.read().wants_upkeep(self.upkeep.settings()) {
+            self.upkeep.ask(space, &image);
+        }
+        Ok(image)
     }
 
     /// Drops the images of the spaces that `gone` names and cancels their loads: when a replica, or
@@ -151,7 +177,17 @@ impl Spaces {
 
     /// What the images take up now.
     pub fn usage(&self) -> Usage {
-        self.table.lock().usage()
+        let usage = self.table.lock().usage();
+        let done = self.upkeep.done();
+        Usage { graphs_built: done.built, graphs_refused: done.refused, graph_time: done.adding, ..usage }
+    }
+
+    /// Waits until no graph has anything to catch up with.
+    #[cfg(test)]
+    pub(super) fn settle_graphs(&self) {
+        while !self.upkeep.is_idle() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 
     /// Evicts one image as if memory were short; false if none is live.
@@ -165,18 +201,18 @@ impl Spaces {
         if changed.is_empty() {
             return;
         }
-        let mut measured = Vec::with_capacity(changed.len());
         for (space, (image, events)) in changed {
             let mut writing = image.write();
             for event in events {
                 load::apply(&mut writing, event);
             }
-            measured.push((space, writing.bytes(), writing.is_wasteful()));
+            let wants_upkeep = writing.wants_upkeep(self.upkeep.settings());
+            // Under the image's lock: what is counted last is what it has.
+            self.table.lock().resize(space, &image, writing.size(), writing.is_wasteful());
             drop(writing);
-        }
-        let mut table = self.table.lock();
-        for (space, bytes, worn) in measured {
-            table.resize(space, bytes, worn);
+            if wants_upkeep {
+                self.upkeep.ask(space, &image);
+            }
         }
     }
 

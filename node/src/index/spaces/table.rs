@@ -1,13 +1,13 @@
 use super::Usage;
 use super::load::Load;
-use crate::index::image::SharedImage;
+use crate::index::image::{SharedImage, Size};
 use holdfast_core::space::SpaceKey;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Every active space, and the order in which the live ones were used.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::index) struct Table {
     entries: HashMap<SpaceKey, Entry>,
     /// The live spaces by the time of their last use, the least recent first.
     by_use: BTreeMap<u64, SpaceKey>,
@@ -28,7 +28,7 @@ pub(super) enum Entry {
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) image: SharedImage,
-    bytes: usize,
+    size: Size,
     used: u64,
 }
 
@@ -72,6 +72,11 @@ impl Table {
         matches!(self.entries.get(load.space()), Some(Entry::Loading(current)) if Arc::ptr_eq(current, load))
     }
 
+    /// Whether this image is the live one of its space.
+    pub(in crate::index) fn is_live(&self, space: &SpaceKey, image: &SharedImage) -> bool {
+        matches!(self.entries.get(space), Some(Entry::Live(live)) if Arc::ptr_eq(&live.image, image))
+    }
+
     /// Counts the growth of an image that is being loaded, evicting others for it. False, and
     /// nothing counted, if there is not enough memory even so.
     pub(super) fn reserve(&mut self, load: &Load, bytes: usize) -> bool {
@@ -87,12 +92,12 @@ impl Table {
     }
 
     /// Makes the image of a load live, if the load is current.
-    pub(super) fn publish(&mut self, load: &Arc<Load>, image: SharedImage, bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(load.reserved()) + bytes;
+    pub(super) fn publish(&mut self, load: &Arc<Load>, image: SharedImage, size: Size) {
+        self.bytes = self.bytes.saturating_sub(load.reserved()) + size.bytes;
         load.set_reserved(0);
         self.clock += 1;
         self.by_use.insert(self.clock, load.space().clone());
-        let live = Live { image, bytes, used: self.clock };
+        let live = Live { image, size, used: self.clock };
         self.entries.insert(load.space().clone(), Entry::Live(live));
         self.evict();
     }
@@ -106,14 +111,14 @@ impl Table {
         }
     }
 
-    /// Counts what an image has after a change, and drops one that is worn out: the next recall
-    /// loads it anew, off the apply thread.
-    pub(super) fn resize(&mut self, space: &SpaceKey, bytes: usize, worn: bool) {
-        // The entry may be another image by now, loaded since: the size of either is near enough,
-        // as its own next change counts it again.
-        if let Some(Entry::Live(live)) = self.entries.get_mut(space) {
-            self.bytes = self.bytes.saturating_sub(live.bytes) + bytes;
-            live.bytes = bytes;
+    /// Counts what an image has after a change, if it is still live, and drops one that is worn out: the
+    /// next recall loads it anew, off the apply thread.
+    pub(in crate::index) fn resize(&mut self, space: &SpaceKey, image: &SharedImage, size: Size, worn: bool) {
+        if let Some(Entry::Live(live)) = self.entries.get_mut(space)
+            && Arc::ptr_eq(&live.image, image)
+        {
+            self.bytes = self.bytes.saturating_sub(live.size.bytes) + size.bytes;
+            live.size = size;
             if worn {
                 self.drop_live(space);
                 self.worn += 1;
@@ -144,14 +149,29 @@ impl Table {
         live
     }
 
-    pub(super) fn budget(&self) -> usize {
+    pub(in crate::index) fn budget(&self) -> usize {
         self.budget
     }
 
     pub(super) fn usage(&self) -> Usage {
         let images = self.by_use.len();
         let loading = self.entries.len() - images;
-        Usage { images, loading, bytes: self.bytes, evicted: self.evicted, worn: self.worn }
+        let sizes = self.entries.values().filter_map(|entry| match entry {
+            Entry::Live(live) => Some(live.size),
+            Entry::Loading(_) => None,
+        });
+        let (graphs, graph_bytes) =
+            sizes.fold((0, 0), |(graphs, bytes), size| (graphs + size.graphs, bytes + size.graph_bytes));
+        Usage {
+            images,
+            loading,
+            bytes: self.bytes,
+            evicted: self.evicted,
+            worn: self.worn,
+            graphs,
+            graph_bytes,
+            ..Usage::default()
+        }
     }
 
     fn evict(&mut self) {
@@ -170,7 +190,7 @@ impl Table {
     fn drop_live(&mut self, space: &SpaceKey) {
         if let Some(Entry::Live(live)) = self.entries.remove(space) {
             self.by_use.remove(&live.used);
-            self.bytes = self.bytes.saturating_sub(live.bytes);
+            self.bytes = self.bytes.saturating_sub(live.size.bytes);
         }
     }
 }

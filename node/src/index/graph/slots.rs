@@ -1,0 +1,186 @@
+use super::{Graph, GraphError, bits};
+use crate::index::image::Image;
+use crate::index::settings::IndexSettings;
+use std::sync::Arc;
+
+/// Vectors added in one step, between two looks at the image.
+const STEP_VECTORS: usize = 64;
+/// Rows looked at in one step.
+const STEP_ROWS: u32 = 4_096;
+/// A tail of so many rows is added to a graph; a shorter one costs a recall less than it would cost to look.
+const TAIL_ROWS: u32 = 256;
+
+/// The graphs of an image: for each of its models one that serves, and one that is being built.
+#[derive(Debug, Default)]
+pub(in crate::index) struct Graphs {
+    slots: Vec<Slot>,
+    /// There was no memory for a graph: it is not tried again before the image is loaded anew.
+    refused: bool,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    serving: Option<Arc<Graph>>,
+    building: Option<Arc<Graph>>,
+}
+
+/// What is to be done next for the graphs of an image. Models are known by the numbers of their arenas.
+#[derive(Debug)]
+pub(in crate::index) enum Step {
+    /// Begin a new graph.
+    Begin(usize),
+    /// Add rows, up to a row.
+    Add(Arc<Graph>, Vec<(u32, Vec<i16>)>, u32),
+    /// The new graph has caught up.
+    Serve(usize),
+    /// The space became too small for a graph.
+    Drop(usize),
+}
+
+impl Graphs {
+    /// The graph that serves an arena.
+    pub(in crate::index) fn serving(&self, arena: u32) -> Option<&Arc<Graph>> {
+        self.slots.get(arena as usize)?.serving.as_ref()
+    }
+
+    /// Graphs that serve.
+    pub(in crate::index) fn len(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.serving.is_some()).count()
+    }
+
+    /// Notes that a row of an arena died.
+    pub(in crate::index) fn died(&self, arena: u32, row: u32) {
+        if let Some(slot) = self.slots.get(arena as usize) {
+            slot.serving.iter().chain(&slot.building).for_each(|graph| graph.died(row));
+        }
+    }
+
+    /// Memory of all of them, in bytes.
+    pub(in crate::index) fn bytes(&self) -> usize {
+        let graphs = self.slots.iter().flat_map(|slot| slot.serving.iter().chain(&slot.building));
+        self.slots.capacity() * size_of::<Slot>() + graphs.map(|graph| graph.bytes()).sum::<usize>()
+    }
+
+    /// Gives up whatever is being built, for good.
+    pub(in crate::index) fn refuse(&mut self) {
+        self.refused = true;
+        self.slots.iter_mut().for_each(|slot| slot.building = None);
+    }
+}
+
+impl Image {
+    /// Whether the graphs have something to catch up with.
+    pub(in crate::index) fn wants_upkeep(&self, settings: &IndexSettings) -> bool {
+        (0..self.vectors.arenas()).any(|arena| !matches!(self.due(arena, settings), Due::Nothing))
+    }
+
+    /// The next step for the graphs. Rows that a step adds are claimed with it.
+    pub(in crate::index) fn next_step(&self, settings: &IndexSettings) -> Option<Step> {
+        let due = |arena| match self.due(arena, settings) {
+            Due::Nothing => None,
+            Due::Begin => Some(Step::Begin(arena)),
+            Due::Serve => Some(Step::Serve(arena)),
+            Due::Drop => Some(Step::Drop(arena)),
+            Due::Add(graph) => Some(self.rows_for(arena, graph)),
+        };
+        (0..self.vectors.arenas()).find_map(due)
+    }
+
+    /// An empty graph for an arena, and for how many vectors it needs room: those that are there and an
+    /// eighth more.
+    pub(in crate::index) fn new_graph(&self, arena: usize) -> Result<(Arc<Graph>, usize), GraphError> {
+        let live = self.vectors.live(arena);
+        Ok((Arc::new(Graph::new(self.vectors.dims(arena))?), live + live / 8))
+    }
+
+    /// Begins to fill a graph.
+    pub(in crate::index) fn begin(&mut self, arena: usize, graph: Arc<Graph>) {
+        let slots = &mut self.graphs.slots;
+        if slots.len() <= arena {
+            slots.resize_with(arena + 1, Slot::default);
+        }
+        if let Some(slot) = slots.get_mut(arena) {
+            slot.building = Some(graph);
+        }
+    }
+
+    /// Lets the graph that was filled serve.
+    pub(in crate::index) fn serve(&mut self, arena: usize) {
+        if let Some(slot) = self.graphs.slots.get_mut(arena)
+            && let Some(graph) = slot.building.take()
+        {
+            slot.serving = Some(graph);
+        }
+    }
+
+    /// Drops what an arena has.
+    pub(in crate::index) fn drop_graphs(&mut self, arena: usize) {
+        if let Some(slot) = self.graphs.slots.get_mut(arena) {
+            *slot = Slot::default();
+        }
+    }
+
+    /// Whether the graph of a row's vector has the row, or leaves it to the tail.
+    pub(in crate::index) fn is_findable(&self, row: u32) -> bool {
+        let place = self.columns.place.get(row as usize);
+        let graph = place.and_then(|place| self.graphs.serving(place.arena));
+        graph.is_none_or(|graph| row >= graph.upto() || graph.holds(row))
+    }
+
+    /// Builds the graphs of all models on the spot.
+    #[cfg(test)]
+    #[allow(clippy::unwrap_used)]
+    pub(in crate::index) fn build_graphs(&mut self) {
+        for arena in 0..self.vectors.arenas() {
+            let (graph, vectors) = self.new_graph(arena).unwrap();
+            graph.grow(vectors).unwrap();
+            while graph.upto() < self.rows_count() {
+                let Step::Add(graph, rows, upto) = self.rows_for(arena, &graph) else { return };
+                graph.add(&rows, upto).unwrap();
+            }
+            self.begin(arena, graph);
+            self.serve(arena);
+        }
+    }
+
+    fn due(&self, arena: usize, settings: &IndexSettings) -> Due<'_> {
+        let live = self.vectors.live(arena);
+        let slot = self.graphs.slots.get(arena);
+        let (serving, building) =
+            slot.map_or((None, None), |slot| (slot.serving.as_ref(), slot.building.as_ref()));
+        let rows = self.rows_count();
+        let tail = |graph: &Graph| rows.saturating_sub(graph.upto());
+        match (serving, building) {
+            (None, None) if !settings.wants_graph(live) || self.graphs.refused => Due::Nothing,
+            (None, None) => Due::Begin,
+            _ if !settings.keeps_graph(live) => Due::Drop,
+            (_, Some(graph)) if tail(graph) < TAIL_ROWS => Due::Serve,
+            (_, Some(graph)) => Due::Add(graph),
+            (Some(graph), None) if graph.is_worn() && !self.graphs.refused => Due::Begin,
+            (Some(graph), None) if tail(graph) >= TAIL_ROWS && !self.graphs.refused => Due::Add(graph),
+            (Some(_), None) => Due::Nothing,
+        }
+    }
+
+    fn rows_for(&self, arena: usize, graph: &Arc<Graph>) -> Step {
+        let mut upto = graph.upto();
+        let end = self.rows_count().min(upto.saturating_add(STEP_ROWS));
+        let mut rows = Vec::with_capacity(STEP_VECTORS);
+        while upto < end && rows.len() < STEP_VECTORS {
+            if let Some(values) = self.vector_in(arena, upto) {
+                rows.push((upto, bits(values)));
+            }
+            upto += 1;
+        }
+        graph.claim(upto);
+        Step::Add(Arc::clone(graph), rows, upto)
+    }
+}
+
+enum Due<'a> {
+    Nothing,
+    Begin,
+    Add(&'a Arc<Graph>),
+    Serve,
+    Drop,
+}

@@ -1,0 +1,234 @@
+//! The loop over the rows.
+
+use super::super::image::{Image, RowView};
+use super::boosts::Boosts;
+use super::judge::Judge;
+use super::top::{Candidate, Top};
+use super::{Conflicts, Cosines, Pass, Query, Scratch, sees, statics};
+use holdfast_core::Result;
+use holdfast_core::filter::Filter;
+use holdfast_core::memory::HARD_CONSTRAINT;
+use holdfast_core::score::{Rows, Scorer, flag};
+use std::time::Instant;
+
+/// Rows between two looks at the clock.
+const CLOCK_ROWS: usize = 4_096;
+
+/// The rows that are answered.
+pub(super) struct Best {
+    pub(super) top: Top,
+    pub(super) constraints: Top,
+    pub(super) constraints_total: u64,
+    pub(super) stating: Top,
+    /// Rows whose score was computed.
+    pub(super) scored: u64,
+    /// Whether every row that could be among the best was scored.
+    pub(super) is_whole: bool,
+}
+
+impl Pass<'_> {
+    /// The best rows that pass the filter, which is asked only of rows that would get in; and what is
+    /// wanted beside them.
+    pub(super) fn best(&mut self, judge: &Judge, scorer: &Scorer, boosts: &Boosts<'_>) -> Result<Best> {
+        let Self { image, query, scratch, cosines, .. } = self;
+        let count = image.columns.len();
+        let mut relevance = std::mem::take(&mut scratch.relevance);
+        let mut known = std::mem::take(&mut scratch.cosines);
+        relevance.clear();
+        relevance.resize(count, 0.0);
+        let top = |k| Top::new(k, count);
+        let mut walk = Walk {
+            image,
+            query,
+            scratch,
+            rows: Rows::new(&scratch.flags, image.links.prev(), image.links.next(), &image.columns.speaker)
+                .map_err(super::broken)?,
+            judge,
+            scorer,
+            boosts,
+            cosines,
+            ceiling: cosines.ceiling(),
+            plain_most: judge.plain(cosines.ceiling()),
+            filter: query.filter.filter(|filter| !filter.is_all()),
+            min_score: query.min_score.unwrap_or(f64::NEG_INFINITY),
+            known: &mut known,
+            relevance: &mut relevance,
+            best: Best {
+                top: top(query.top_k),
+                constraints: top(query.beside.constraints),
+                constraints_total: 0,
+                stating: top(query.beside.stating),
+                scored: 0,
+                is_whole: true,
+            },
+        };
+        walk.all();
+        let best = walk.best;
+        self.scratch.relevance = relevance;
+        self.scratch.cosines = known;
+        Ok(best)
+    }
+}
+
+struct Walk<'a> {
+    image: &'a Image,
+    query: &'a Query<'a>,
+    scratch: &'a Scratch,
+    rows: Rows<'a>,
+    judge: &'a Judge,
+    scorer: &'a Scorer,
+    boosts: &'a Boosts<'a>,
+    cosines: &'a Cosines<'a>,
+    /// The most that a cosine can be which is not known.
+    ceiling: f32,
+    /// S by that of a row without words of the query.
+    plain_most: f64,
+    filter: Option<&'a Filter>,
+    min_score: f64,
+    known: &'a mut [f32],
+    relevance: &'a mut [f64],
+    best: Best,
+}
+
+/// What a row could be answered as.
+#[derive(Clone, Copy)]
+struct Roles {
+    is_constraint: bool,
+    /// False for a constraint that only stands beside the hits.
+    is_seen: bool,
+    states: bool,
+}
+
+impl Walk<'_> {
+    /// The rows that the index found first, so that most of the others are soon seen to be no better. Of
+    /// these the newest first, which are likelier to be among the best.
+    fn all(&mut self) {
+        let found = self.cosines.found();
+        for row in found {
+            self.visit(*row as usize);
+        }
+        let mut found = found.to_vec();
+        found.sort_unstable();
+        let mut found = found.into_iter().rev().peekable();
+        let soon = self.query.deadline.filter(|_| !self.cosines.is_exact()).map(soon);
+        for at in (0..self.scratch.flags.len()).rev() {
+            if found.next_if(|row| *row as usize == at).is_some() {
+                continue;
+            }
+            if at % CLOCK_ROWS == 0 && soon.is_some_and(|soon| Instant::now() >= soon) {
+                self.best.is_whole = false;
+                return;
+            }
+            self.visit(at);
+        }
+    }
+
+    #[inline]
+    fn visit(&mut self, at: usize) {
+        let flags = self.rows.flags(at);
+        let is_seen = flags & flag::LIVE != 0;
+        if !is_seen && !self.is_constraint_in_doubt(at) {
+            return;
+        }
+        let columns = &self.image.columns;
+        let roles = Roles {
+            is_constraint: self.query.beside.constraints > 0 && columns.importance[at] >= HARD_CONSTRAINT,
+            is_seen,
+            states: self.query.beside.stating > 0 && columns.valid_from_us[at] > i64::MIN,
+        };
+        self.best.constraints_total += u64::from(roles.is_constraint);
+        let cosine = self.known[at];
+        if is_seen && cosine.is_nan() && flags & flag::VECTOR != 0 {
+            // Not known yet: first whether it matters.
+            if !self.could_enter(&self.most(at), roles) {
+                return;
+            }
+        }
+        let relevance = if is_seen {
+            let cosine = self.cosines.of(self.image, self.known, at);
+            self.judge.of(&self.rows, self.scratch, at, cosine)
+        } else {
+            0.0
+        };
+        self.relevance[at] = relevance;
+        let candidate = self.candidate(at, relevance);
+        self.best.scored += u64::from(is_seen);
+        self.enter(candidate, roles);
+    }
+
+    /// What a row would be with the largest cosine that it can have; its score is rounded up.
+    #[inline]
+    fn most(&self, at: usize) -> Candidate {
+        let relevance = if self.judge.is_plain(&self.rows, self.scratch, at) {
+            self.plain_most
+        } else {
+            self.judge.of(&self.rows, self.scratch, at, self.ceiling)
+        };
+        let columns = &self.image.columns;
+        let score = self.scorer.at_most(relevance, &statics(columns, at)) + self.boosts.of(at);
+        Candidate { score, seq: columns.seq[at], row: row_number(at) }
+    }
+
+    #[inline]
+    fn candidate(&self, at: usize, relevance: f64) -> Candidate {
+        let columns = &self.image.columns;
+        let score =
+            self.scorer.score(&self.scorer.parts(relevance, &statics(columns, at)), self.boosts.of(at));
+        Candidate { score, seq: columns.seq[at], row: row_number(at) }
+    }
+
+    /// Whether a row of this score gets in anywhere, whatever the filter says.
+    fn could_enter(&self, candidate: &Candidate, roles: Roles) -> bool {
+        let best = &self.best;
+        (roles.is_constraint && best.constraints.would_take(candidate))
+            || (candidate.score >= self.min_score
+                && (best.top.would_take(candidate) || (roles.states && best.stating.would_take(candidate))))
+    }
+
+    fn enter(&mut self, candidate: Candidate, roles: Roles) {
+        let best = &mut self.best;
+        if roles.is_constraint && best.constraints.would_take(&candidate) {
+            best.constraints.take(candidate);
+        }
+        if !roles.is_seen || candidate.score < self.min_score {
+            return;
+        }
+        let hit = best.top.would_take(&candidate);
+        let states = roles.states && best.stating.would_take(&candidate);
+        let passes = |filter: &Filter| filter.matches(&RowView::new(self.image, candidate.row as usize));
+        if (hit || states) && self.filter.is_none_or(passes) {
+            if hit {
+                best.top.take(candidate);
+            }
+            if states {
+                best.stating.take(candidate);
+            }
+        }
+    }
+
+    /// Whether a constraint is hidden only because something newer may contradict it. A hint retires
+    /// nothing, least of all what must not be missing.
+    fn is_constraint_in_doubt(&self, at: usize) -> bool {
+        let columns = &self.image.columns;
+        self.query.beside.constraints > 0
+            && columns.older[at]
+            && columns.importance[at] >= HARD_CONSTRAINT
+            && columns.flags[at] & flag::LIVE != 0
+            && columns.expires_us[at] > self.query.log_now_us
+            && sees(&Query { conflicts: Conflicts::Mark, ..*self.query }, columns, at)
+    }
+}
+
+/// Images have fewer rows than 2^32: `Image::append` sees to it.
+#[allow(clippy::cast_possible_truncation)]
+fn row_number(at: usize) -> u32 {
+    at as u32
+}
+
+/// When a search has to end for its answer to be there in time: a quarter of what is left before the
+/// deadline.
+fn soon(deadline: Instant) -> Instant {
+    let now = Instant::now();
+    let left = deadline.saturating_duration_since(now);
+    now + left - left / 4
+}
