@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 BIN := target/debug/holdfast
 
-.PHONY: help setup build run demo test test-cluster sabotage test-deploy sim lint fmt bench bench-cluster docs
+.PHONY: help setup build run demo test test-cluster sabotage test-deploy sim lint fmt bench bench-cluster bench-recall docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1|/' | column -t -s '|'
@@ -60,6 +60,10 @@ bench-cluster: setup ## Build for release, and measure a cluster of processes be
 	$(CARGO) build --locked --release --package holdfast
 	target/release/holdfast bench cluster --folder target --json target/cluster-benchmark.json --report docs/cluster-benchmark.md
 	target/release/holdfast bench idle --folder target --groups 256
+
+bench-recall: setup ## Build for release, and measure recalls of a cluster of processes: SCALE=small, medium or large
+	$(CARGO) build --locked --release --package holdfast
+	target/release/holdfast bench recall --scale $(or $(SCALE),medium) --folder target --json target/recall-benchmark.json --report docs/recall-benchmark.md
 
 docs: ## Build the guide into target/book
 	scripts/docs.sh

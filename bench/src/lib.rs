@@ -15,6 +15,7 @@ mod fake;
 pub mod import;
 pub mod load;
 pub mod locomo;
+pub mod recall;
 pub mod target;
 
 /// Arguments of `holdfast bench`.
@@ -41,6 +42,8 @@ enum BenchCommand {
     Locomo(locomo::LocomoArgs),
     /// Print some questions of a LoCoMo file as JSON Lines
     LocomoQuestions(locomo::QuestionsArgs),
+    /// Measure recalls of a cluster of processes: throughput, latency, processor time, true recall
+    Recall(recall::RecallArgs),
 }
 
 /// Runs the benchmark that the arguments name.
@@ -56,5 +59,6 @@ pub async fn run(args: BenchArgs) -> Result<()> {
         BenchCommand::Load(args) => load::run_command(&args).await,
         BenchCommand::Locomo(args) => locomo::run(&args).await,
         BenchCommand::LocomoQuestions(args) => args.run(),
+        BenchCommand::Recall(args) => recall::run(&args).await,
     }
 }

@@ -81,3 +81,43 @@ fn the_cost_of_rest_is_measured() {
     assert_eq!(result["groups"], 5);
     assert!(result["core_percent"].as_f64().unwrap() >= 0.0 && result["seconds"].as_f64().unwrap() >= 2.0);
 }
+
+#[test]
+fn a_short_run_of_recalls_measures_every_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = "recall --scale small --seconds 1 --folder data --json recall.json --report recall.md";
+    let (out, error) = bench(folder.path(), &arguments.split_whitespace().collect::<Vec<_>>());
+    let result = json(&folder.path().join("recall.json"));
+    let sets = result["sets"].as_array().unwrap();
+    assert_eq!(sets.len(), 4, "{out}\n{error}");
+    for set in sets {
+        for figure in ["stored_per_s", "disk_bytes_per_memory", "idle_bytes", "memories"] {
+            assert!(set[figure].as_f64().unwrap() > 0.0, "{figure}: {set}");
+        }
+        assert!(set["cold"]["p99_us"].as_u64().unwrap() > 0, "{set}");
+        let arms = set["arms"].as_array().unwrap();
+        assert_eq!(
+            arms.iter().map(|arm| arm["mode"].as_str().unwrap()).collect::<Vec<_>>(),
+            ["composite", "vector"]
+        );
+        for arm in arms {
+            assert_eq!((arm["exact"].as_f64(), arm["bound_met"].as_f64()), (Some(1.0), Some(1.0)), "{arm}");
+            for closed in arm["closed"].as_array().unwrap() {
+                assert!(
+                    closed["per_s"].as_f64().unwrap() > 0.0 && closed["nodes_us"].as_f64().unwrap() > 0.0,
+                    "{arm}"
+                );
+                assert_eq!(closed["failed"], 0, "{arm}");
+            }
+            assert_eq!(arm["open"]["failed"], 0, "{arm}");
+        }
+        // So small a set is answered by exact scans, by vector as brute force would.
+        assert!(arms[1]["recall_at_10"].as_f64().unwrap() > 0.999, "{set}");
+        assert!(arms[0]["recall_at_10"].is_null(), "nothing to compare exact answers with: {set}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("recall.md")).unwrap();
+    assert!(page.contains("recall.svg") && page.contains("One space of 4000 memories"), "{page}");
+    let plot = std::fs::read_to_string(folder.path().join("recall.svg")).unwrap();
+    assert!(plot.contains("composite") && plot.contains("vector"), "{plot}");
+    assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "what it made is removed");
+}

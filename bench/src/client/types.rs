@@ -166,10 +166,23 @@ pub enum AddStatus {
 /// `POST /v1/users/{user}/recall`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RecallRequest {
-    /// The question.
+    /// The question; left out where it is empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub query: String,
+    /// The client's own vector of the question: numbers, or base64 of little-endian f32.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedding: Option<Value>,
+    /// The model that made `embedding`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedding_model: Option<String>,
     /// How many memories to answer, 1..1,000.
     pub top_k: u32,
+    /// `fused`, `vector` or `keyword`; the server's default where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relevance: Option<String>,
+    /// `latest`, `mark` or `all`; the server's default where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<String>,
     /// Name of the scoring profile; the tenant's default where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
@@ -200,6 +213,12 @@ pub struct RecallAnswer {
     /// Whether the top-k is exact.
     #[serde(default)]
     pub exact: Option<bool>,
+    /// Whether no memory that was not scored could be among them.
+    #[serde(default)]
+    pub bound_met: Option<bool>,
+    /// The index that answered.
+    #[serde(default)]
+    pub index: Option<String>,
     /// How many memories were scored.
     #[serde(default)]
     pub scored: Option<u64>,

@@ -18,7 +18,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// A founded cluster on loopback.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     folder: PathBuf,
     program: PathBuf,
     seeds: Vec<String>,
@@ -26,6 +26,17 @@ pub(super) struct Cluster {
     nodes: Vec<Option<Server>>,
     router: Option<Router>,
     key: String,
+    /// Settings of nodes that are started from now on, beside the defaults.
+    node_env: Vec<(String, String)>,
+}
+
+/// Processor time so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CpuByRole {
+    /// Of the router.
+    pub(crate) router: Duration,
+    /// Of all nodes.
+    pub(crate) nodes: Duration,
 }
 
 struct Router {
@@ -57,7 +68,7 @@ impl NodeRow {
 
 impl Cluster {
     /// Starts and founds it in `folder`; with a router where `routed`.
-    pub(super) async fn start(folder: &Path, shards: u16, routed: bool) -> Result<Self> {
+    pub(crate) async fn start(folder: &Path, shards: u16, routed: bool) -> Result<Self> {
         let addresses = free_addresses(8)?;
         let (seeds, rest) = addresses.split_at(3);
         let (operators, rest) = rest.split_at(3);
@@ -69,6 +80,7 @@ impl Cluster {
             nodes: Vec::new(),
             router: None,
             key: String::new(),
+            node_env: Vec::new(),
         };
         // Without the model: what is measured has no vectors.
         let config = format!(
@@ -117,6 +129,7 @@ impl Cluster {
         command.env("HOLDFAST_NODE__LISTEN", &self.seeds[index]);
         command.env("HOLDFAST_NODE__ADVERTISE", &self.seeds[index]);
         command.env("HOLDFAST_NODE__ADMIN", &self.operators[index]);
+        command.envs(self.node_env.iter().map(|(name, value)| (name, value)));
         Server::start(&format!("node-{index}"), command, &self.folder)
     }
 
@@ -149,12 +162,40 @@ impl Cluster {
         self.nodes.iter().flatten().map(Server::cpu).chain(router).sum()
     }
 
-    /// A client with connections of its own, which never repeats a call.
-    pub(super) fn client(&self) -> Result<Writer> {
+    /// The same, apart for the router and the nodes.
+    pub(crate) fn cpu_by_role(&self) -> Result<CpuByRole> {
+        let nodes = self.nodes.iter().flatten().map(Server::cpu).sum::<Result<_>>()?;
+        Ok(CpuByRole { router: self.router()?.server.cpu()?, nodes })
+    }
+
+    /// Memory of all nodes that is in RAM, bytes.
+    pub(crate) fn nodes_resident_bytes(&self) -> Result<u64> {
+        self.nodes.iter().flatten().map(Server::resident_bytes).sum()
+    }
+
+    /// What a node's folder takes on disk, bytes.
+    pub(crate) fn disk_bytes(&self, index: usize) -> Result<u64> {
+        folder_bytes(&self.folder.join(format!("node-{index}")))
+    }
+
+    /// Settings for nodes that are started from now on, as variables of the environment; those from
+    /// before are gone.
+    pub(crate) fn set_node_env(&mut self, settings: &[(&str, &str)]) {
+        self.node_env =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    }
+
+    /// A client of the whole interface, which never repeats a call.
+    pub(crate) fn rest_client(&self) -> Result<Client> {
         let mut options = ClientOptions::new(&self.router()?.url, &self.key);
         options.timeout = ANSWER_MAX;
         options.retry = RetryPolicy::never();
-        Ok(Writer { client: Client::new(&options)? })
+        Ok(Client::new(&options)?)
+    }
+
+    /// A client with connections of its own, which never repeats a call.
+    pub(super) fn client(&self) -> Result<Writer> {
+        Ok(Writer { client: self.rest_client()? })
     }
 
     /// Asks the router's listener for operators.
@@ -171,7 +212,7 @@ impl Cluster {
     }
 
     /// Waits until every node is reachable and every replica holds the same rows.
-    pub(super) async fn wait_equal(&self, max: Duration) -> Result<()> {
+    pub(crate) async fn wait_equal(&self, max: Duration) -> Result<()> {
         #[derive(Deserialize)]
         struct Verified {
             equal: bool,
@@ -194,7 +235,7 @@ impl Cluster {
     }
 
     /// Kills a node's process as a crash would.
-    pub(super) async fn kill_node(&mut self, index: usize) -> Result<()> {
+    pub(crate) async fn kill_node(&mut self, index: usize) -> Result<()> {
         match self.nodes.get_mut(index).and_then(Option::take) {
             Some(mut node) => node.kill().await,
             None => bail!("node {index} does not run"),
@@ -202,7 +243,7 @@ impl Cluster {
     }
 
     /// Starts a killed node again and waits until it is ready.
-    pub(super) async fn start_node(&mut self, index: usize) -> Result<()> {
+    pub(crate) async fn start_node(&mut self, index: usize) -> Result<()> {
         let mut node = self.spawn_node(index)?;
         node.wait_line("ready ", START_MAX).await?;
         self.nodes[index] = Some(node);
@@ -230,7 +271,7 @@ impl Cluster {
     }
 
     /// Ends all processes in order.
-    pub(super) async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         if let Some(router) = self.router.take() {
             router.server.stop().await;
         }
@@ -239,6 +280,19 @@ impl Cluster {
             node.stop().await;
         }
     }
+}
+
+/// Blocks that the files below a folder take; holes are not counted.
+fn folder_bytes(folder: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let entry = entry?;
+        // What a running server removes meanwhile is not counted.
+        let Ok(about) = entry.metadata() else { continue };
+        bytes += if about.is_dir() { folder_bytes(&entry.path())? } else { about.blocks() * 512 };
+    }
+    Ok(bytes)
 }
 
 /// One client of the cluster.

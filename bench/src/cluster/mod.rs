@@ -27,7 +27,7 @@ mod texts;
 use crate::load::Machine;
 use arm::{Measured, Times};
 use etcd::Etcd;
-use holdfast::Cluster;
+pub(crate) use holdfast::Cluster;
 use result::{Checked, Load, Outcome, Setup};
 use texts::{CONTENT_BYTES, Name, Texts, USERS};
 

@@ -80,6 +80,14 @@ impl Server {
         Ok(Duration::from_millis(ticks.saturating_mul(TICK_MS)))
     }
 
+    /// Its memory that is in RAM, bytes.
+    pub(super) fn resident_bytes(&self) -> Result<u64> {
+        let id = self.child.id().with_context(|| format!("{} has ended", self.name))?;
+        let path = format!("/proc/{id}/status");
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        resident_bytes(&text).with_context(|| format!("{path} has another form"))
+    }
+
     /// Ends it as a crash would, at once.
     pub(super) async fn kill(&mut self) -> Result<()> {
         self.child.kill().await.with_context(|| format!("cannot kill {}", self.name))
@@ -109,6 +117,12 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     user.checked_add(system)
+}
+
+/// The line VmRSS of /proc/<pid>/status (proc_pid_status(5)), which counts in units of 1,024 bytes.
+fn resident_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
 }
 
 /// Loopback addresses that were free a moment ago, from below the range that the kernel gives to
@@ -144,6 +158,13 @@ mod tests {
         assert_eq!(cpu_ticks(""), None);
     }
 
+    #[test]
+    fn resident_memory_is_read() {
+        assert_eq!(resident_bytes("Name:\t好\nVmRSS:\t  1536 kB\nThreads:\t3\n"), Some(1_572_864));
+        assert_eq!(resident_bytes("VmRSS: many"), None);
+        assert_eq!(resident_bytes(""), None);
+    }
+
     #[tokio::test]
     async fn a_process_is_measured_and_ended() {
         let folder = tempfile::tempdir().unwrap();
@@ -151,7 +172,7 @@ mod tests {
         command.args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done 好; sleep 60"]);
         let mut server = Server::start("busy", command, folder.path()).unwrap();
         server.wait_line("done 好", Duration::from_secs(60)).await.unwrap();
-        assert!(server.cpu().unwrap() > Duration::ZERO);
+        assert!(server.cpu().unwrap() > Duration::ZERO && server.resident_bytes().unwrap() > 100_000);
         let late = server.wait_line("never", Duration::from_millis(50)).await.unwrap_err();
         assert!(late.to_string().contains("done 好"), "{late}");
         server.stop().await;

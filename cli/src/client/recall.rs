@@ -76,6 +76,7 @@ pub async fn run(args: RecallArgs) -> Result<()> {
             filter: args.filter.clone(),
             situation: args.now.clone().map(|now| Situation { now: Some(now) }),
             token: None,
+            ..RecallRequest::default()
         };
         if args.json {
             let answer = client.recall_json(&args.user, &request).await?;
