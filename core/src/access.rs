@@ -71,7 +71,16 @@ impl Access {
         if let Some(user) = &self.user
             && space.user_id() != Some(user)
         {
-            return denied("this credential is bound to one user and may not name another space");
+            let reads = Rights::READ.allows(needed);
+            return match space.collection() {
+                // What a tenant shares is shared with its users.
+                Some(_) if reads => self.require(needed),
+                Some(_) => denied(
+                    "this credential is bound to one user: it may read the shared collections of its tenant, \
+                     and change none",
+                ),
+                None => denied("this credential is bound to one user and may not name another space"),
+            };
         }
         self.require(needed)
     }
@@ -162,6 +171,17 @@ mod tests {
             assert_eq!(error.code, ErrorCode::PermissionDenied);
         }
         let shared = SpaceKey::shared("acme", "ann", 0).expect("valid");
-        assert!(access("acme", Some("ann"), Rights::ALL).check(&shared, Rights::READ).is_err());
+        // A user reads what its tenant shares, and changes nothing of it; no other tenant does either.
+        assert!(access("acme", Some("ann"), Rights::READ).check(&shared, Rights::READ).is_ok());
+        for (access, needed) in [
+            (access("acme", Some("ann"), Rights::ALL), Rights::WRITE),
+            (access("acme", Some("ann"), Rights::ALL), Rights::READ.with(Rights::WRITE)),
+            (access("acme", Some("ann"), Rights::WRITE), Rights::READ),
+            (access("acme-corp", Some("ann"), Rights::ALL), Rights::READ),
+            (access("acme-corp", None, Rights::ALL), Rights::READ),
+        ] {
+            let error = access.check(&shared, needed).expect_err("must be refused");
+            assert_eq!(error.code, ErrorCode::PermissionDenied);
+        }
     }
 }

@@ -11,6 +11,7 @@ mod sessions;
 
 use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
+use crate::collection::CollectionRow;
 use crate::erasure::EraseStep;
 use crate::facts::own::FactRulesRow;
 use crate::limits;
@@ -311,6 +312,17 @@ pub enum MetaCommand {
         /// Only if this is the version of those before; 0 if there are none.
         if_version: Option<u64>,
     },
+    /// A shared collection of a tenant that exists. One that exists stays as it is; with other partitions
+    /// or another model it is a conflict. Apply sets its times. Since state version 5.
+    PutCollection(CollectionRow),
+    /// Ends a shared collection: its name names nothing any more. What it held is erased by other
+    /// commands. Since state version 5.
+    DeleteCollection {
+        /// Whose it is.
+        tenant: String,
+        /// Which.
+        name: String,
+    },
 }
 
 stored!(Command);
@@ -332,6 +344,14 @@ impl Command {
                 _ => 0,
             },
             Self::Meta(command) if matches!(**command, MetaCommand::SetFactRules { .. }) => 3,
+            Self::Meta(command)
+                if matches!(
+                    **command,
+                    MetaCommand::PutCollection(_) | MetaCommand::DeleteCollection { .. }
+                ) =>
+            {
+                5
+            }
             Self::HashPoint => 1,
             Self::Sweep { .. } | Self::Meta(_) => 0,
         }
@@ -350,6 +370,11 @@ impl Command {
             Self::Meta(command) => match command.as_ref() {
                 // Patterns that cannot be read must not lie in wait for the routers.
                 MetaCommand::SetFactRules { rules, .. } => rules.compile().map(drop),
+                MetaCommand::PutCollection(row) => row.check(),
+                MetaCommand::DeleteCollection { tenant, name } => {
+                    limits::check_id("tenant", tenant)?;
+                    limits::check_id("collection", name)
+                }
                 _ => Ok(()),
             },
             Self::HashPoint => Ok(()),

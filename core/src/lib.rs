@@ -19,6 +19,7 @@
 pub mod access;
 pub mod apply;
 pub mod codec;
+pub mod collection;
 pub mod command;
 pub mod erasure;
 pub mod error;

@@ -28,6 +28,13 @@ pub const FILTER_DEPTH_MAX: usize = 8;
 pub const FILTER_TERMS_MAX: usize = 128;
 /// Longest id, tenant, user or collection name, in bytes.
 pub const ID_BYTES_MAX: usize = 256;
+/// Most partitions of a shared collection.
+pub const COLLECTION_PARTITIONS_MAX: u8 = 64;
+/// Most shared collections of a tenant; those that were deleted lately count too.
+pub const COLLECTIONS_MAX: usize = 1_000;
+/// How long after its deletion the name of a collection is remembered at least, in microseconds of log
+/// time: far longer than a router takes to notice the deletion.
+pub const COLLECTION_KEEP_US: i64 = 3_600 * 1_000_000;
 /// Longest object of a fact, in bytes of UTF-8.
 pub const FACT_OBJECT_BYTES_MAX: usize = 4 * 1024;
 /// Longest normal form of a subject or a predicate, in bytes: compatibility forms unfold.

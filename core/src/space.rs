@@ -112,6 +112,11 @@ impl SpaceKey {
         self.space.strip_prefix(USER)
     }
 
+    /// The name of a shared collection, `None` for the space of a user.
+    pub fn collection(&self) -> Option<&str> {
+        self.space.strip_prefix(SHARED)
+    }
+
     /// The number of the partition.
     pub fn partition(&self) -> u8 {
         self.partition

@@ -1,11 +1,11 @@
 //! The router as a whole: its two listeners, their routes and layers.
 
 use crate::auth::KeyCache;
+use crate::collections::cache::CollectionCache;
 use crate::config::RouterConfig;
 use crate::drain::Drain;
 use crate::fact_rules::FactRulesCache;
 use crate::http::layers;
-use crate::http::problem::Problem;
 use crate::http::slot::BODY_PIECE_BYTES;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
@@ -13,15 +13,14 @@ use crate::shared::Shared;
 use crate::tokenizer::Tokenizer;
 use crate::work::{Embedding, WorkPool};
 use crate::{
-    admin, blocks, context, error_pages, facts, feedback, graph, health, lifecycle, memories, procedures,
-    recall, sessions, tasks, transfer,
+    admin, blocks, collections, context, error_pages, facts, feedback, graph, health, lifecycle, memories,
+    procedures, recall, sessions, tasks, transfer,
 };
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post, put};
 use axum::serve::ListenerExt;
-use holdfast_core::ErrorCode;
 use holdfast_models::Embedder;
 use std::future::Future;
 use std::io;
@@ -101,6 +100,7 @@ impl Router {
             drain: Drain::new(config.drain_delay),
             keys: KeyCache::new(),
             fact_rules: FactRulesCache::new(),
+            collections: CollectionCache::new(),
             work,
             embedding,
             metrics,
@@ -197,8 +197,8 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Router
     Ok((listener, bound))
 }
 
-/// What exists below a space.
-fn space_routes() -> Routes<Arc<Shared>> {
+/// What exists below every space, of a user and shared.
+fn common_routes() -> Routes<Arc<Shared>> {
     Routes::new()
         .route("/memories", post(memories::add::add).get(memories::list::list))
         .route(
@@ -207,8 +207,7 @@ fn space_routes() -> Routes<Arc<Shared>> {
         )
         .route("/memories/{id}/history", get(memories::history::history))
         .route("/recall", post(recall::recall))
-        .route("/recall:why-not", post(recall::why_not::why_not))
-        .route("/context", post(context::context))
+        .route("/recall:batch", post(recall::batch::batch))
         .route("/facts", post(facts::add::add).get(facts::list::list))
         .route("/facts/{id}", post(facts::decide::retract))
         .route("/facts:resolve", post(facts::decide::resolve))
@@ -217,6 +216,20 @@ fn space_routes() -> Routes<Arc<Shared>> {
         .route("/graph:path", post(graph::read::path))
         .route("/graph:merge", post(graph::merge::merge))
         .route("/graph:split", post(graph::merge::split))
+        .route("/erasures", post(lifecycle::erase::erase))
+}
+
+/// What exists below a shared collection.
+fn collection_routes() -> Routes<Arc<Shared>> {
+    Routes::new().merge(common_routes()).route("/erasures/{id}", get(collections::receipt::receipt))
+}
+
+/// What exists below the space of a user.
+fn user_routes() -> Routes<Arc<Shared>> {
+    Routes::new()
+        .merge(common_routes())
+        .route("/recall:why-not", post(recall::why_not::why_not))
+        .route("/context", post(context::context))
         .route("/feedback", post(feedback::feedback))
         .route("/blocks", get(blocks::list))
         .route("/blocks/{id}", get(blocks::get).put(blocks::put).delete(blocks::delete).post(blocks::edit))
@@ -240,7 +253,6 @@ fn space_routes() -> Routes<Arc<Shared>> {
         )
         .route("/sessions/{id}/turns", post(sessions::append::append).get(sessions::read::turns))
         .route("/stats", get(lifecycle::stats::stats))
-        .route("/erasures", post(lifecycle::erase::erase))
         .route("/erasures/{id}", get(lifecycle::receipt::receipt))
         .route("/export", get(transfer::export::export))
         .route("/import", post(transfer::import::import))
@@ -250,10 +262,14 @@ fn client_routes(shared: &Arc<Shared>) -> Routes {
     let data = Routes::new()
         .route("/v1/users/{user}", delete(lifecycle::erase::erase_all))
         .route("/v1/me", delete(lifecycle::erase::erase_all))
-        .nest("/v1/users/{user}", space_routes())
-        .nest("/v1/me", space_routes())
-        .route("/v1/collections/{name}", axum::routing::any(no_collections))
-        .route("/v1/collections/{name}/{*rest}", axum::routing::any(no_collections))
+        .route("/v1/collections", get(collections::list::list))
+        .route(
+            "/v1/collections/{name}",
+            get(collections::manage::get).put(collections::manage::put).delete(collections::manage::delete),
+        )
+        .nest("/v1/users/{user}", user_routes())
+        .nest("/v1/me", user_routes())
+        .nest("/v1/collections/{name}", collection_routes())
         .layer(from_fn_with_state(shared.clone(), layers::limit));
     let open = Routes::new()
         .route("/healthz", get(health::healthz))
@@ -276,12 +292,6 @@ fn finish(routes: Routes<Arc<Shared>>, shared: &Arc<Shared>) -> Routes {
         .layer(CatchPanicLayer::custom(layers::panicked))
         .layer(from_fn_with_state(shared.clone(), layers::observe))
         .with_state(shared.clone())
-}
-
-async fn no_collections() -> Problem {
-    let detail =
-        "shared collections are not supported yet; use /v1/users/{user} for the memories of one user";
-    Problem::new(ErrorCode::NotFound, detail)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::header;
 use axum::http::request::Parts;
 use holdfast_core::access::{Access, ApiKeyRow, Rights};
+use holdfast_core::collection::CollectionRow;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::read_meta_request::What;
@@ -162,9 +163,45 @@ impl Caller {
     }
 }
 
-/// A caller in the space that the path names: `/v1/users/{user}/…`, or its own under `/v1/me/…`.
+/// A space as callers name it, with all of its partitions.
+#[derive(Clone)]
+pub(crate) enum Place {
+    User(SpaceKey),
+    Collection(Arc<CollectionRow>),
+}
+
+impl Place {
+    /// The first partition: of a user the only one, of a collection the one that holds facts, entities and
+    /// all else that is not cut.
+    pub(crate) fn first(&self) -> Answer<SpaceKey> {
+        match self {
+            Self::User(space) => Ok(space.clone()),
+            Self::Collection(row) => Ok(row.space()?),
+        }
+    }
+
+    /// All partitions, in order.
+    pub(crate) fn partitions(&self) -> Answer<Vec<SpaceKey>> {
+        match self {
+            Self::User(space) => Ok(vec![space.clone()]),
+            Self::Collection(row) => Ok(row.spaces()?),
+        }
+    }
+
+    pub(crate) fn collection(&self) -> Option<&CollectionRow> {
+        match self {
+            Self::User(_) => None,
+            Self::Collection(row) => Some(row),
+        }
+    }
+}
+
+/// A caller in the space that the path names: `/v1/users/{user}/…`, its own under `/v1/me/…`, or
+/// `/v1/collections/{name}/…`.
 pub(crate) struct InSpace {
     access: Access,
+    place: Place,
+    /// Its first partition.
     space: SpaceKey,
 }
 
@@ -173,6 +210,12 @@ impl FromRequestParts<Arc<Shared>> for InSpace {
 
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Answer<Self> {
         let Caller { access, .. } = Caller::from_request_parts(parts, shared).await?;
+        if let Some(name) = path_param(parts, "name").await? {
+            let deadline = Deadline::after(shared.config.read_timeout);
+            let row = shared.collections.of(&shared.nodes, &access.tenant, &name, deadline).await?;
+            let space = row.space()?;
+            return Ok(Self { access, place: Place::Collection(row), space });
+        }
         let user = match path_param(parts, "user").await? {
             Some(user) => user,
             None => access.user.clone().ok_or_else(|| {
@@ -182,7 +225,7 @@ impl FromRequestParts<Arc<Shared>> for InSpace {
             })?,
         };
         let space = SpaceKey::user(&access.tenant, &user)?;
-        Ok(Self { access, space })
+        Ok(Self { access, place: Place::User(space.clone()), space })
     }
 }
 
@@ -193,7 +236,13 @@ impl InSpace {
         Ok((&self.access, &self.space))
     }
 
-    /// Access and space, if the caller may do `needed` there.
+    /// Access and the whole space, if the caller may do `needed` there.
+    pub(crate) fn require_place(self, needed: Rights) -> Answer<(Access, Place)> {
+        self.access.check(&self.space, needed)?;
+        Ok((self.access, self.place))
+    }
+
+    /// Access and the first partition of the space, if the caller may do `needed` there.
     pub(crate) fn require(self, needed: Rights) -> Answer<(Access, SpaceKey)> {
         self.access.check(&self.space, needed)?;
         Ok((self.access, self.space))

@@ -14,6 +14,7 @@
 //! - `memories/`, `recall/`, `context/`, `feedback`, `facts/`, `blocks/`, `tasks/`, `procedures/` (`tiers`: what those beside
 //!   memories share), `admin/`, `health`, `error_pages`: one file per call.
 //! - `sensory`: what of an input is kept. `sessions/`: short-term memory, one file per call.
+//! - `collections/`: shared collections, and which partition what lies in; `recall/fan_out` asks all of them.
 //! - `lifecycle/`, `transfer/`: erasures and their receipts; exports and imports.
 //! - `work`: analysis and embedding on bounded threads. `tokenizer`: counting tokens.
 
@@ -22,6 +23,7 @@ mod api_key;
 mod app;
 mod auth;
 mod blocks;
+mod collections;
 mod config;
 mod context;
 mod drain;

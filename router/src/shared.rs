@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use crate::auth::KeyCache;
+use crate::collections::cache::CollectionCache;
 use crate::config::RouterConfig;
 use crate::drain::Drain;
 use crate::fact_rules::FactRulesCache;
@@ -16,6 +17,7 @@ pub(crate) struct Shared {
     pub(crate) drain: Drain,
     pub(crate) keys: KeyCache,
     pub(crate) fact_rules: FactRulesCache,
+    pub(crate) collections: CollectionCache,
     pub(crate) work: Arc<WorkPool>,
     pub(crate) embedding: Option<Embedding>,
     pub(crate) metrics: Arc<Metrics>,

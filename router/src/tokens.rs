@@ -30,12 +30,10 @@ pub(crate) enum Consistency {
     Bounded,
 }
 
-/// The text of a token for a position.
-pub(crate) fn text(tenant: &str, seen: Option<Seen>) -> Answer<String> {
+/// The text of a token for what was seen: one position, or those of several shards.
+pub(crate) fn text(tenant: &str, seen: impl IntoIterator<Item = Seen>) -> Answer<String> {
     let mut token = Token::new(tenant);
-    if let Some(seen) = seen {
-        token.observe(seen);
-    }
+    seen.into_iter().for_each(|seen| token.observe(seen));
     write(&token)
 }
 

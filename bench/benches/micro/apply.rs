@@ -5,6 +5,7 @@ use crate::data;
 use criterion::{BatchSize, Criterion};
 use holdfast_core::access::{ApiKeyRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
+use holdfast_core::collection::CollectionRow;
 use holdfast_core::command::{
     Add, AppendTurns, ChangeDialogue, Command, Digest, DigestResult, FeedbackItem, Hint, Idempotency,
     MetaCommand, NewMemory, NewTurn, Origin, SWEEP_ROWS_MAX, SpaceCommand, Update, Verdict, Write,
@@ -75,15 +76,18 @@ fn kind(command: &Command) -> &'static str {
             MetaCommand::CreateKey(_) => "create_key",
             MetaCommand::RevokeKey { .. } => "revoke_key",
             MetaCommand::SetFactRules { .. } => "set_fact_rules",
+            MetaCommand::PutCollection(_) => "put_collection",
+            MetaCommand::DeleteCollection { .. } => "delete_collection",
         },
     }
 }
-const KINDS: [&str; 24] = [
+const KINDS: [&str; 26] = [
     "add",
     "block",
     "create_key",
     "create_tenant",
     "delete",
+    "delete_collection",
     "delete_session",
     "dialogue",
     "digest",
@@ -93,6 +97,7 @@ const KINDS: [&str; 24] = [
     "init_cluster",
     "merge_entities",
     "procedure",
+    "put_collection",
     "relink",
     "resolve",
     "retract",
@@ -211,7 +216,12 @@ fn init_cluster() -> Command {
 
 /// A state after some commands.
 fn after(commands: impl IntoIterator<Item = Command>) -> BTreeState {
-    let mut state = BTreeState::new();
+    after_on(&BTreeState::new(), commands)
+}
+
+/// Another state after some commands.
+fn after_on(state: &BTreeState, commands: impl IntoIterator<Item = Command>) -> BTreeState {
+    let mut state = state.clone();
     for (at, command) in commands.into_iter().enumerate() {
         let mut overlay = Overlay::new(&state);
         let position = Position { log_index: at as u64, stamp_us: data::NOW_US };
@@ -362,6 +372,17 @@ fn decisions(memories: &BTreeState, keys: &BTreeState) -> Vec<Case> {
     let relink = Write::Relink { id: "memory-7".into(), due_us: data::NOW_US, conflicts };
     let rules = FactRulesRow { tenant: "bench".into(), ..FactRulesRow::default() };
     let rules = meta(MetaCommand::SetFactRules { rules, if_version: None });
+    let put = |number: usize| {
+        meta(MetaCommand::PutCollection(CollectionRow {
+            tenant: "bench".into(),
+            name: format!("collection {number}"),
+            partitions: 8,
+            embedding_model: "client".into(),
+            ..CollectionRow::default()
+        }))
+    };
+    let collections = after_on(keys, (0..100).map(put));
+    let delete = MetaCommand::DeleteCollection { tenant: "bench".into(), name: "collection 7".into() };
     let case = |name, state: &BTreeState, command| {
         let (state, stamp_us) = (state.clone(), data::NOW_US + 1_000_000);
         Case { name, state, stamp_us, command }
@@ -371,6 +392,8 @@ fn decisions(memories: &BTreeState, keys: &BTreeState) -> Vec<Case> {
         case("split_entities_16", &merged, split),
         case("relink", memories, space(relink, 1 << 67)),
         case("set_fact_rules", keys, rules),
+        case("put_collection", &collections, put(100)),
+        case("delete_collection", &collections, meta(delete)),
     ]
 }
 

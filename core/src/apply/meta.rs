@@ -3,9 +3,11 @@
 use super::{ApplyError, Context, Step};
 use crate::access::{ApiKeyRow, ClusterRow, Rights, TenantRow};
 use crate::codec::Stored;
+use crate::collection::CollectionRow;
 use crate::command::MetaCommand;
 use crate::facts::own::FactRulesRow;
 use crate::keys::meta;
+use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX};
 use crate::outcome::Outcome;
 use crate::space::SHARDS_MAX;
 use crate::state::State;
@@ -32,6 +34,8 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
         MetaCommand::CreateKey(key) => create_key(context, key),
         MetaCommand::RevokeKey { id, tenant, by } => revoke_key(context, id, tenant.as_deref(), *by),
         MetaCommand::SetFactRules { rules, if_version } => set_fact_rules(context, rules, *if_version),
+        MetaCommand::PutCollection(row) => put_collection(context, row),
+        MetaCommand::DeleteCollection { tenant, name } => delete_collection(context, tenant, name),
     }
 }
 
@@ -124,5 +128,79 @@ fn is_last_cluster_key<S: State>(context: &Context<'_, S>, id: &str) -> Step<boo
             return Ok(true);
         }
         after = rows.into_iter().next_back().map(|(key, _)| key);
+    }
+}
+
+fn put_collection<S: State>(context: &mut Context<'_, S>, row: &CollectionRow) -> Step<Outcome> {
+    if context.rows.read::<TenantRow>(&meta::tenant(&row.tenant))?.is_none() {
+        return refuse(ErrorCode::NotFound, "there is no such tenant; create it first");
+    }
+    let key = meta::collection(&row.tenant, &row.name);
+    match context.rows.read::<CollectionRow>(&key)? {
+        Some(known) if known.deleted_us.is_none() => return same_collection(&known, row),
+        // The name of one that was deleted takes the same row.
+        Some(_) => {}
+        None => make_room_for_collection(context, &row.tenant)?,
+    }
+    let row = CollectionRow { created_us: context.now_us, deleted_us: None, ..row.clone() };
+    context.rows.write(key, &row)?;
+    Ok(Outcome::Done)
+}
+
+/// Answers the wish for a collection that there is.
+fn same_collection(known: &CollectionRow, wanted: &CollectionRow) -> Step<Outcome> {
+    let changed = |field: &str, detail: String| Err(Error::new(ErrorCode::Conflict, detail).at(field).into());
+    if known.partitions != wanted.partitions {
+        let detail = format!(
+            "this collection has {} partitions, which never change; leave partitions as they are, or make \
+             another collection and add the memories there",
+            known.partitions
+        );
+        return changed("partitions", detail);
+    }
+    if known.embedding_model != wanted.embedding_model {
+        let detail =
+            format!("this collection holds vectors of {}, which never changes", known.embedding_model);
+        return changed("embedding_model", detail);
+    }
+    Ok(Outcome::Done)
+}
+
+/// Forgets the name that was deleted first, where a tenant has as many rows as it may have.
+fn make_room_for_collection<S: State>(context: &mut Context<'_, S>, tenant: &str) -> Step<()> {
+    let rows = context.rows.scan(&meta::collections(tenant), None, COLLECTIONS_MAX)?;
+    if rows.len() < COLLECTIONS_MAX {
+        return Ok(());
+    }
+    let mut oldest: Option<(i64, Vec<u8>)> = None;
+    for (key, value) in rows {
+        let row = CollectionRow::decode(&value).map_err(ApplyError::from)?;
+        let Some(deleted_us) = row.deleted_us else { continue };
+        let is_over = deleted_us.saturating_add(COLLECTION_KEEP_US) <= context.now_us;
+        if is_over && oldest.as_ref().is_none_or(|(known_us, _)| deleted_us < *known_us) {
+            oldest = Some((deleted_us, key));
+        }
+    }
+    let Some((_, key)) = oldest else {
+        let detail = format!(
+            "this tenant has {COLLECTIONS_MAX} collections, the most there can be (those deleted within the last \
+             hour count); delete one that is not needed"
+        );
+        return refuse(ErrorCode::QuotaExceeded, &detail);
+    };
+    context.rows.delete(&key)?;
+    Ok(())
+}
+
+fn delete_collection<S: State>(context: &mut Context<'_, S>, tenant: &str, name: &str) -> Step<Outcome> {
+    let key = meta::collection(tenant, name);
+    match context.rows.read::<CollectionRow>(&key)? {
+        None => refuse(ErrorCode::NotFound, "there is no such collection"),
+        // Once more is the same.
+        Some(row) if row.deleted_us.is_some() => Ok(Outcome::Done),
+        Some(row) => {
+            context.rows.write(key, &CollectionRow { deleted_us: Some(context.now_us), ..row })?;
+            Ok(Outcome::Done)
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Rows of the meta group. Key: `0xFFF0 . kind u8 . id`. Values: [`ClusterRow`], [`TenantRow`],
-//! [`ApiKeyRow`], [`FactRulesRow`](crate::facts::own::FactRulesRow). Small and few; nothing on the data path writes them.
+//! [`ApiKeyRow`], [`FactRulesRow`](crate::facts::own::FactRulesRow),
+//! [`CollectionRow`](crate::collection::CollectionRow). Small and few; nothing on the data path writes them.
 
 use super::{META_ROWS, prefixed};
 
@@ -7,6 +8,7 @@ const CLUSTER: u8 = 1;
 const TENANT: u8 = 2;
 const API_KEY: u8 = 3;
 const FACT_RULES: u8 = 4;
+const COLLECTION: u8 = 5;
 
 fn row(kind: u8, id: &str) -> Vec<u8> {
     let mut key = prefixed(META_ROWS, &[kind]);
@@ -42,4 +44,18 @@ pub fn fact_rules(tenant: &str) -> Vec<u8> {
 /// The prefix of all API keys.
 pub fn api_keys() -> Vec<u8> {
     row(API_KEY, "")
+}
+
+/// The key of a [`CollectionRow`](crate::collection::CollectionRow): its tenant, `\0`, its name.
+pub fn collection(tenant: &str, name: &str) -> Vec<u8> {
+    let mut key = collections(tenant);
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// The prefix of all collections of a tenant. Names hold no `\0`, so no tenant's is another one's.
+pub fn collections(tenant: &str) -> Vec<u8> {
+    let mut key = row(COLLECTION, tenant);
+    key.push(0);
+    key
 }

@@ -66,6 +66,22 @@ impl SpeakerNames {
         Self { by_first }
     }
 
+    /// The names of which the query holds something, in ascending order of their ids: who is
+    /// [addressed](Self::addressed) follows from them alone, so those of several partitions together
+    /// say what all of their speakers would.
+    pub fn named(&self, query: &str) -> Vec<u32> {
+        let folded = fold(prefix(query, QUERY_BYTES_MAX));
+        let (query_units, _) = units(&folded);
+        let mut named = Vec::new();
+        for (at, unit) in query_units.iter().enumerate() {
+            let names = self.by_first.get(unit).into_iter().flatten();
+            named.extend(names.filter(|name| name.match_len(&query_units[at..]) > 0).map(|name| name.id));
+        }
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
+
     /// Whom the query is about.
     ///
     /// A name is found by its whole words, whatever their case, or by the first of them
@@ -186,6 +202,41 @@ mod tests {
         assert_eq!(addressed(&speakers, "たなかさんは"), Addressed::Speaker(2));
         assert_eq!(addressed(&speakers, "김철수는 어디"), Addressed::Speaker(3));
         assert_eq!(addressed(&speakers, "我喜欢什么"), Addressed::Asker);
+    }
+
+    /// Speakers that are split in any way are those of the whole, once the names that are found are put together.
+    #[test]
+    fn parts_name_what_the_whole_does() {
+        let speakers = ["Caroline", "John Smith", "John Doe", "小明", "user", "Mel", "李", "小"];
+        for query in [
+            "where is John Smith",
+            "John and Mel",
+            "小明 and me",
+            "What do I like?",
+            "Caroline's John",
+            "",
+            "李小明",
+        ] {
+            for cut in 0..speakers.len() {
+                let (a, b) = speakers.split_at(cut);
+                let named = |part: &[&'static str]| -> Vec<&'static str> {
+                    let names = SpeakerNames::new((0..).zip(part.iter().copied()));
+                    names.named(query).into_iter().map(|id| part[id as usize]).collect()
+                };
+                let all: Vec<&str> = [named(a), named(b)].concat();
+                let of = |names: &[&str], addressed: Addressed| match addressed {
+                    Addressed::Speaker(id) => {
+                        names.get(id as usize).map_or("?".to_owned(), |name| (*name).to_owned())
+                    }
+                    other => format!("{other:?}"),
+                };
+                assert_eq!(
+                    of(&all, addressed(&all, query)),
+                    of(&speakers, addressed(&speakers, query)),
+                    "{query} {cut}"
+                );
+            }
+        }
     }
 
     #[test]

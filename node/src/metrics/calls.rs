@@ -3,12 +3,13 @@ use prometheus::{HistogramVec, IntCounterVec};
 use std::time::Instant;
 
 /// The calls of the service: one label value for each.
-const METHODS: [&str; 18] = [
+const METHODS: [&str; 19] = [
     "write",
     "get",
     "list",
     "history",
     "recall",
+    "recall_stats",
     "list_facts",
     "graph",
     "read_tier",

@@ -27,7 +27,11 @@ impl NodeService {
         let replica = self.replica(group)?;
         let deadline = self.ready(group, replica, request.read.as_ref()).await?;
         let what = request.what.ok_or_else(|| Error::invalid("what", "the call asks for nothing"))?;
-        if matches!(what, What::ApiKey(_) | What::Tenant(_) | What::Cluster(_) | What::FactRules(_)) {
+        let is_one = matches!(
+            what,
+            What::ApiKey(_) | What::Tenant(_) | What::Cluster(_) | What::FactRules(_) | What::Collection(_)
+        );
+        if is_one {
             return Ok(v1::ReadMetaResponse { rows: rows(&replica.state, &what)? });
         }
         let state = Arc::clone(&replica.state);
@@ -72,6 +76,8 @@ fn rows(state: &ShardState, what: &What) -> Result<Vec<Vec<u8>>, Refused> {
         What::Tenant(id) => one(meta::tenant(id)),
         What::Cluster(_) => one(meta::cluster()),
         What::FactRules(tenant) => one(meta::fact_rules(tenant)),
+        What::Collection(of) => one(meta::collection(&of.tenant, &of.name)),
+        What::CollectionsOf(tenant) => all(state, &meta::collections(tenant), |_| Ok(true)),
         What::Tenants(_) => all(state, &meta::tenants(), |_| Ok(true)),
         What::KeysOf(v1::KeysOf { tenant }) => all(state, &meta::api_keys(), |row| {
             let Some(tenant) = tenant else { return Ok(true) };

@@ -261,6 +261,13 @@ impl v1::node_server::Node for NodeService {
         self.answer("recall", self.search(request.into_inner())).await
     }
 
+    async fn recall_stats(
+        &self,
+        request: Request<v1::RecallStatsRequest>,
+    ) -> Result<Response<v1::RecallStatsResponse>, Status> {
+        self.answer("recall_stats", self.recall_statistics(request.into_inner())).await
+    }
+
     async fn list_facts(
         &self,
         request: Request<v1::ListFactsRequest>,

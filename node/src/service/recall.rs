@@ -1,6 +1,8 @@
 use super::reads::Rows;
 use super::{NodeService, facts, refusals, stated, why_not};
-use crate::index::{Answer, AsOf, Beside, Conflicts, Hit, LoadError, Preference, Query, RelevanceMode};
+use crate::index::{
+    Answer, AsOf, Beside, Conflicts, Hit, Image, LoadError, Preference, Query, RelevanceMode,
+};
 use crate::metrics::{RecallMetrics, Step};
 use holdfast_core::access::Rights;
 use holdfast_core::apply::last_applied_us;
@@ -8,11 +10,11 @@ use holdfast_core::filter::Filter;
 use holdfast_core::intent::Intent;
 use holdfast_core::limits::TOP_K_MAX;
 use holdfast_core::memory::SpaceRow;
-use holdfast_core::score::{Prior, Profile, Recipe, Weights};
+use holdfast_core::score::{Constants, CorpusStats, Prior, Profile, Recipe, Stats, Weights};
 use holdfast_core::situation::Situation;
 use holdfast_core::text::analyze_query;
 use holdfast_core::when::{TIMES_MAX, When};
-use holdfast_core::{Error, limits};
+use holdfast_core::{Error, ErrorCode, limits};
 use holdfast_proto::{Refused, v1};
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,7 +40,13 @@ impl NodeService {
             // Before the image is fetched, which then knows what is known here, or what came of it.
             let traced = request.trace.as_deref().map(|id| why_not::Traced::find(&rows, id)).transpose()?;
             let trace = traced.as_ref().and_then(why_not::Traced::seq);
-            let answer = scan(&rows, &request, &filter, trace, deadline, &metrics)?;
+            let search = Search { rows: &rows, request: &request, trace, deadline, metrics: &metrics };
+            let answer = search.on_image(&filter, |image, query| {
+                let scanning = Instant::now();
+                let answer = found(image, query, request.pool.as_ref())?;
+                metrics.step(Step::Scan, scanning);
+                Ok(answer)
+            })?;
             let showing = Instant::now();
             let shown = |hits: &[Hit]| match &request.beside {
                 Some(_) => stated::show(&rows, hits, &request),
@@ -67,6 +75,43 @@ impl NodeService {
     }
 }
 
+impl NodeService {
+    /// What one partition adds to what the recall must know of all of them.
+    pub(super) async fn recall_statistics(
+        &self,
+        request: v1::RecallStatsRequest,
+    ) -> Result<v1::RecallStatsResponse, Refused> {
+        let request = request.recall.ok_or_else(|| Error::invalid("recall", "the call names no recall"))?;
+        let read = request.read;
+        let owner = read.and_then(|read| read.owner);
+        let (space, group, replica) =
+            self.enter(request.access.clone(), request.space.clone(), Rights::READ, owner)?;
+        check(&request)?;
+        let deadline = self.ready(group, replica, read.as_ref()).await?;
+        let seen = Some(self.seen(group, &replica.state));
+        let state = Arc::clone(&replica.state);
+        let metrics = self.inner.metrics.recalls.clone();
+        self.on_search_pool(deadline, move || {
+            let rows = Rows::open(&state, space.clone())?;
+            let search = Search { rows: &rows, request: &request, trace: None, deadline, metrics: &metrics };
+            // The filter chooses among scored rows and changes no statistics.
+            search.on_image(&Filter::default(), |image, query| match &request.pool {
+                None => Ok(v1::RecallStatsResponse {
+                    corpus: Some(image.corpus(query)?.into()),
+                    speakers: image.named(query),
+                    sums: None,
+                    seen,
+                }),
+                Some(pool) => {
+                    let sums = image.stats(query, &pooled(query, pool)?)?;
+                    Ok(v1::RecallStatsResponse { sums: Some(sums.into()), seen, ..Default::default() })
+                }
+            })
+        })
+        .await
+    }
+}
+
 fn check(request: &v1::RecallRequest) -> Result<(), Error> {
     if request.top_k == 0 || request.top_k > TOP_K_MAX {
         return Err(Error::invalid("top_k", format!("top_k is a number from 1 to {TOP_K_MAX}")));
@@ -81,74 +126,107 @@ fn check(request: &v1::RecallRequest) -> Result<(), Error> {
     Ok(())
 }
 
-/// Scores the whole space.
-fn scan(
-    rows: &Rows<'_>,
-    request: &v1::RecallRequest,
-    filter: &Filter,
+/// One look at the image of a space.
+struct Search<'a> {
+    rows: &'a Rows<'a>,
+    request: &'a v1::RecallRequest,
+    /// The memory, by seq, that is asked about.
     trace: Option<u64>,
     deadline: Instant,
-    metrics: &RecallMetrics,
-) -> Result<Answer, Refused> {
-    let (state, space, settings) = (rows.state(), rows.space(), rows.settings());
-    let vector_model = model_number(settings, request)?;
-    let terms = analyze_query(&request.query).terms;
-    let log_now_us = last_applied_us(&state.reader()).map_err(|error| refusals::corrupted(&error))?;
-    let relevance = match request.relevance() {
-        v1::Relevance::Fused => RelevanceMode::Fused,
-        v1::Relevance::Vector => RelevanceMode::Vector,
-        v1::Relevance::Keyword => RelevanceMode::Keyword,
-    };
-    let past = request.as_of.map(|at| facts::held(state, space, at, deadline)).transpose()?;
-    let (recipe, prior) = constants(request.relevance_model.as_ref());
-    let times: Vec<When> = request.times.iter().take(TIMES_MAX).map(time).collect();
-    let situation =
-        request.situation.as_ref().map(|told| Situation::new(&told.place, &told.device, &told.time_of_day));
-    let query = Query {
-        text: &request.query,
-        terms: &terms,
-        vector: vector_model.map(|_| request.vector.as_slice()),
-        vector_model: vector_model.unwrap_or_default(),
-        relevance,
-        profile: profile(&request.profile)?,
-        weights: request.weights.as_ref().map(weights).transpose()?,
-        recipe,
-        prior,
-        filter: (!filter.is_all()).then_some(filter),
-        now_us: request.now_us,
-        log_now_us: log_now_us.unwrap_or_default(),
-        top_k: request.top_k as usize,
-        min_score: request.min_score,
-        include_deprecated: request.include_deprecated,
-        conflicts: match request.conflicts() {
-            v1::Conflicts::Latest => Conflicts::Latest,
-            v1::Conflicts::Mark => Conflicts::Mark,
-            v1::Conflicts::All => Conflicts::All,
-        },
-        as_of: request.as_of.zip(past.as_ref()).map(|(at, held)| AsOf {
-            valid_us: at.valid_us,
-            recorded_us: at.recorded_us,
-            held,
-        }),
-        explain: request.explain,
-        beside: request.beside.map_or(Beside::default(), |beside| Beside {
-            constraints: beside.constraints.min(TOP_K_MAX) as usize,
-            stating: beside.stating.min(TOP_K_MAX) as usize,
-        }),
-        times: &times,
-        intent: intent(request),
-        situation: situation.as_ref(),
-        trace,
-        deadline: Some(deadline),
-        ..Query::default()
-    };
-    let loading = Instant::now();
-    let image = state.spaces().get(space, &state.reader(), deadline).map_err(not_loaded)?;
-    metrics.step(Step::Load, loading);
-    let scanning = Instant::now();
-    let answer = image.read().search(&query)?;
-    metrics.step(Step::Scan, scanning);
-    Ok(answer)
+    metrics: &'a RecallMetrics,
+}
+
+impl Search<'_> {
+    /// Makes the query that the request asks, and does `work` with it on the image.
+    fn on_image<T>(
+        &self,
+        filter: &Filter,
+        work: impl FnOnce(&Image, &Query<'_>) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let Self { rows, request, trace, deadline, metrics } = *self;
+        let (state, space, settings) = (rows.state(), rows.space(), rows.settings());
+        let vector_model = model_number(settings, request)?;
+        let terms = analyze_query(&request.query).terms;
+        let log_now_us = last_applied_us(&state.reader()).map_err(|error| refusals::corrupted(&error))?;
+        let relevance = match request.relevance() {
+            v1::Relevance::Fused => RelevanceMode::Fused,
+            v1::Relevance::Vector => RelevanceMode::Vector,
+            v1::Relevance::Keyword => RelevanceMode::Keyword,
+        };
+        let past = request.as_of.map(|at| facts::held(state, space, at, deadline)).transpose()?;
+        let (recipe, prior) = constants(request.relevance_model.as_ref());
+        let times: Vec<When> = request.times.iter().take(TIMES_MAX).map(time).collect();
+        let situation = request
+            .situation
+            .as_ref()
+            .map(|told| Situation::new(&told.place, &told.device, &told.time_of_day));
+        let query = Query {
+            text: &request.query,
+            terms: &terms,
+            vector: vector_model.map(|_| request.vector.as_slice()),
+            vector_model: vector_model.unwrap_or_default(),
+            relevance,
+            profile: profile(&request.profile)?,
+            weights: request.weights.as_ref().map(weights).transpose()?,
+            recipe,
+            prior,
+            filter: (!filter.is_all()).then_some(filter),
+            now_us: request.now_us,
+            log_now_us: log_now_us.unwrap_or_default(),
+            top_k: request.top_k as usize,
+            min_score: request.min_score,
+            include_deprecated: request.include_deprecated,
+            conflicts: match request.conflicts() {
+                v1::Conflicts::Latest => Conflicts::Latest,
+                v1::Conflicts::Mark => Conflicts::Mark,
+                v1::Conflicts::All => Conflicts::All,
+            },
+            as_of: request.as_of.zip(past.as_ref()).map(|(at, held)| AsOf {
+                valid_us: at.valid_us,
+                recorded_us: at.recorded_us,
+                held,
+            }),
+            explain: request.explain,
+            beside: request.beside.map_or(Beside::default(), |beside| Beside {
+                constraints: beside.constraints.min(TOP_K_MAX) as usize,
+                stating: beside.stating.min(TOP_K_MAX) as usize,
+            }),
+            times: &times,
+            intent: intent(request),
+            situation: situation.as_ref(),
+            trace,
+            deadline: Some(deadline),
+            speakers: request.pool.as_ref().map(|pool| pool.speakers.as_slice()),
+            ..Query::default()
+        };
+        let loading = Instant::now();
+        let image = state.spaces().get(space, &state.reader(), deadline).map_err(not_loaded)?;
+        metrics.step(Step::Load, loading);
+        work(&image.read(), &query)
+    }
+}
+
+/// Searches by the statistics of the space, or by those of the whole recall.
+fn found(image: &Image, query: &Query<'_>, pool: Option<&v1::Pool>) -> Result<Answer, Refused> {
+    let Some(pool) = pool else { return Ok(image.search(query)?) };
+    let corpus = pooled(query, pool)?;
+    // A query without constants is one whose score needs none.
+    let constants = pool.constants.map_or_else(
+        || Constants::from_stats(&Stats::default(), &query.prior, corpus.query_weight()),
+        Constants::from,
+    );
+    Ok(image.search_with(query, &corpus, &constants)?)
+}
+
+/// The counts of the whole recall, which must be of the same terms as here.
+fn pooled(query: &Query<'_>, pool: &v1::Pool) -> Result<CorpusStats, Refused> {
+    let corpus = CorpusStats::from(pool.corpus.clone().unwrap_or_default());
+    if corpus.df.len() == query.terms.len() {
+        return Ok(corpus);
+    }
+    let detail = "the nodes of this recall take the query for different words, as nodes of two versions do; ask \
+                  again once all run the same";
+    Err(Error::new(ErrorCode::Unavailable, detail).into())
 }
 
 fn time(range: &v1::TimeRange) -> When {

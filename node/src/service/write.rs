@@ -6,7 +6,7 @@ use holdfast_core::command::{Command, MetaCommand, Write};
 use holdfast_core::erasure::EraseStep;
 use holdfast_core::limits::ATOMIC_BYTES_MAX;
 use holdfast_core::outcome::Outcome;
-use holdfast_core::space::Shard;
+use holdfast_core::space::{Shard, SpaceKey};
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::{Refused, v1};
 
@@ -88,5 +88,10 @@ fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {
         }
         MetaCommand::RevokeKey { tenant, .. } => of_tenant(tenant.as_deref()),
         MetaCommand::SetFactRules { rules, .. } => of_tenant(Some(&rules.tenant)),
+        // As for what is in them: who may write to all users of the tenant.
+        MetaCommand::PutCollection(row) => access.check(&row.space()?, Rights::WRITE),
+        MetaCommand::DeleteCollection { tenant, name } => {
+            access.check(&SpaceKey::shared(tenant, name, 0)?, Rights::WRITE)
+        }
     }
 }

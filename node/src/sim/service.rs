@@ -162,6 +162,13 @@ impl v1::node_server::Node for SimService {
         unasked()
     }
 
+    async fn recall_stats(
+        &self,
+        _: Request<v1::RecallStatsRequest>,
+    ) -> Result<Response<v1::RecallStatsResponse>, Status> {
+        unasked()
+    }
+
     async fn list_facts(
         &self,
         _: Request<v1::ListFactsRequest>,

@@ -3,6 +3,7 @@
 mod access;
 pub(crate) mod graph;
 pub(crate) mod memory;
+mod pool;
 pub(crate) mod refusal;
 mod seen;
 pub(crate) mod session;

@@ -7,11 +7,12 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::nodes::ReadWish;
 use crate::procedures::{self, Procedure};
-use crate::recall;
+use crate::recall::fan_out;
 use crate::shared::Shared;
 use crate::tasks::{self, Task};
 use holdfast_core::access::Access;
 use holdfast_core::space::SpaceKey;
+use holdfast_core::token::Seen;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_models::ModelProfile;
 use holdfast_proto::v1;
@@ -21,6 +22,9 @@ use holdfast_proto::v1;
 pub(super) struct Found {
     /// Memories, constraints and facts, from one look.
     pub(super) recall: v1::RecallResponse,
+    pub(super) seen: Vec<Seen>,
+    /// The shards that did not answer in time.
+    pub(super) missing: Vec<u16>,
     pub(super) blocks: Vec<BlockView>,
     pub(super) task: Option<Task>,
     pub(super) procedures: Vec<Procedure>,
@@ -32,6 +36,8 @@ pub(super) struct Asking<'a> {
     pub(super) shared: &'a Shared,
     pub(super) access: &'a Access,
     pub(super) space: &'a SpaceKey,
+    /// Where memories are looked for: there, and in collections.
+    pub(super) spaces: &'a [SpaceKey],
     pub(super) wish: &'a ReadWish,
     pub(super) deadline: Deadline,
 }
@@ -42,29 +48,31 @@ pub(super) async fn find(
     request: &Request,
     model: Option<ModelProfile>,
 ) -> Answer<Found> {
-    let Asking { shared, access, space, wish, deadline } = asking;
-    let recall = recall::search(shared, access, space, &request.query, model, wish, deadline);
+    let Asking { shared, access, spaces, wish, deadline, .. } = asking;
+    let memories = fan_out::Asking { shared, access, spaces, wish, deadline };
+    let recall = fan_out::find(memories, &request.query, model);
     let beside = futures::future::try_join3(
         blocks(asking, request),
         task(asking, request),
         procedures(asking, request),
     );
     let (recall, (blocks, task, procedures)) = futures::future::try_join(recall, beside).await?;
-    Ok(Found { recall, blocks, task, procedures })
+    let fan_out::Found { response, seen, missing } = recall;
+    Ok(Found { recall: response, seen, missing, blocks, task, procedures })
 }
 
 async fn blocks(asking: Asking<'_>, request: &Request) -> Answer<Vec<BlockView>> {
     if !request.sections.contains(&Section::Blocks) {
         return Ok(Vec::new());
     }
-    let Asking { shared, access, space, wish, deadline } = asking;
+    let Asking { shared, access, space, wish, deadline, .. } = asking;
     Ok(blocks::fetch_all(shared, access, space, wish, deadline).await?.0)
 }
 
 async fn task(asking: Asking<'_>, request: &Request) -> Answer<Option<Task>> {
     let wanted = request.sections.contains(&Section::Task);
     let Some(id) = request.task.as_deref().filter(|_| wanted) else { return Ok(None) };
-    let Asking { shared, access, space, wish, deadline } = asking;
+    let Asking { shared, access, space, wish, deadline, .. } = asking;
     let (task, _) = tasks::fetch(shared, access, space, id, wish, deadline).await?;
     let missing = || {
         let detail =
@@ -78,6 +86,6 @@ async fn procedures(asking: Asking<'_>, request: &Request) -> Answer<Vec<Procedu
     if !request.sections.contains(&Section::Procedures) {
         return Ok(Vec::new());
     }
-    let Asking { shared, access, space, wish, deadline } = asking;
+    let Asking { shared, access, space, wish, deadline, .. } = asking;
     Ok(procedures::fetch(shared, access, space, None, wish, deadline).await?.0)
 }

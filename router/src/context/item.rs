@@ -24,6 +24,9 @@ pub(super) struct Source {
     kind: &'static str,
     /// The memory that states it; for a memory its own id.
     memory: Option<String>,
+    /// The shared collection that it comes from; missing for what is the user's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) space: Option<String>,
     session: Option<String>,
     speaker: Option<String>,
     event_time: Option<Time>,
@@ -60,6 +63,11 @@ pub(super) struct Item {
     pub(super) why: Vec<String>,
 }
 
+/// Whether this names a collection and not the space of a user.
+fn is_shared(space: &str) -> bool {
+    space.starts_with("shared:")
+}
+
 impl Item {
     /// A memory as an item of a section.
     ///
@@ -70,14 +78,17 @@ impl Item {
             .memory
             .as_ref()
             .ok_or_else(|| Error::new(ErrorCode::Internal, "a node answered a result without its memory"))?;
+        // Two spaces may have one id, so that of a collection's memory names its space.
+        let space = memory.space.as_ref().map(|space| space.name.as_str()).filter(|name| is_shared(name));
+        let id = space.map_or_else(|| memory.id.clone(), |space| format!("{space}/{}", memory.id));
         let text = fence::quoted(&memory.content);
         let unchanged = memory.tokens > 0 && text == memory.content;
         let name = memory.speaker.as_deref().or(memory.role.as_deref()).unwrap_or_default();
         let speaker = fence::name(name, SPEAKER_CHARS_MAX);
         Ok(Self {
             section,
-            id: memory.id.clone(),
-            memory: memory.id.clone(),
+            memory: id.clone(),
+            id,
             score: scored.score,
             stored_tokens: unchanged.then_some(memory.tokens as usize),
             text,
@@ -90,6 +101,7 @@ impl Item {
             source: Source {
                 kind: "memory",
                 memory: Some(memory.id.clone()),
+                space: space.map(str::to_owned),
                 session: memory.session.clone(),
                 speaker: memory.speaker.clone(),
                 event_time: Some(Time(memory.event_us)),

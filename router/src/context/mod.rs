@@ -22,7 +22,7 @@ use crate::auth::InSpace;
 use crate::http::problem::Answer;
 use crate::http::time::{Deadline, micros_since};
 use crate::http::{Body, answer as json_answer};
-use crate::recall;
+use crate::recall::{self, fan_out};
 use crate::shared::Shared;
 use crate::tokens;
 use answer::{Assembled, Took};
@@ -45,7 +45,7 @@ pub(crate) async fn context(
     Body(body): Body,
 ) -> Answer<Response> {
     let started = Instant::now();
-    let (access, space) = caller.require(Rights::READ)?;
+    let (access, place) = caller.require_place(Rights::READ)?;
     let mut request = Request::read(&body)?;
     let query = &mut request.query;
     let wish = tokens::wish(
@@ -57,15 +57,19 @@ pub(crate) async fn context(
     )?;
     let deadline = Deadline::of(started, query.deadline.unwrap_or(shared.config.read_timeout));
 
+    let space = place.first()?;
+    let spaces = fan_out::spaces(&shared, &access, &place, &query.collections, deadline).await?;
+
     let embedding = Instant::now();
     let model = recall::embed(&shared, query, deadline).await?;
     let embed = micros_since(embedding);
 
     let searching = Instant::now();
-    let asking = Asking { shared: &shared, access: &access, space: &space, wish: &wish, deadline };
-    let found = found::find(asking, &request, model).await?;
+    let asking =
+        Asking { shared: &shared, access: &access, space: &space, spaces: &spaces, wish: &wish, deadline };
+    let mut found = found::find(asking, &request, model).await?;
     let search = micros_since(searching);
-    let seen = shared.nodes.observe(found.recall.seen);
+    let (seen, missing) = (std::mem::take(&mut found.seen), std::mem::take(&mut found.missing));
 
     let assembling = Instant::now();
     let metrics = shared.metrics.clone();
@@ -77,6 +81,7 @@ pub(crate) async fn context(
     let mut assembled = shared.work.run(deadline, work).await??;
     let assemble = micros_since(assembling);
     assembled.recall_id = Uuid::now_v7().to_string();
+    (assembled.partial, assembled.missing) = (!missing.is_empty(), missing);
     assembled.token = tokens::text(&access.tenant, seen)?;
     assembled.took_us = Took { embed, search, assemble, total: micros_since(started) };
     shared.metrics.context.took(&assembled.took_us);

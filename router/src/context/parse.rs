@@ -97,7 +97,7 @@ impl Request {
 fn call(budget: usize) -> Call {
     let candidates = (budget as u64 / TOKENS_EACH).clamp(CANDIDATES_MIN, u64::from(TOP_K_MAX));
     let top_k_default = u32::try_from(candidates).unwrap_or(TOP_K_MAX);
-    Call { needs_query: false, top_k_default, top_k_mobile: top_k_default }
+    Call { needs_query: false, top_k_default, top_k_mobile: top_k_default, spans: true }
 }
 
 #[cfg(test)]
@@ -141,7 +141,7 @@ mod tests {
             (json!({"query": " "}), "query"),
             (json!({"diversity": 1.5}), "diversity"),
             (json!({"diversity": -0.1}), "diversity"),
-            (json!({"collections": ["products"]}), "collections"),
+            (json!({"collections": ["products", ""]}), "collections[1]"),
             (json!({"min_score": 7}), "min_score"),
             (json!({"user": "bob"}), "user"),
         ] {

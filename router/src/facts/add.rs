@@ -34,10 +34,10 @@ pub(crate) async fn add(
     head: WriteHead,
     Body(body): Body,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::WRITE)?;
+    let (access, place) = caller.require_place(Rights::WRITE)?;
     let identity = head.identity(&body)?;
     let memories = memories(&body)?;
-    let stored = store(&shared, &access, &space, &identity, memories.into()).await;
+    let stored = store(&shared, &access, &place, &identity, memories.into()).await;
     let named = stored.map(|(results, seen)| (results.into_iter().map(of_fact).collect(), seen));
     let named = named.map_err(|mut problem| {
         problem.error = error_of_fact(problem.error);

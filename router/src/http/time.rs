@@ -80,6 +80,17 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now())
     }
 
+    /// The end of the first part of what is left; `share` is 0..=1.
+    pub(crate) fn part(self, share: f64) -> Self {
+        let now = Instant::now();
+        Self(now + self.0.saturating_duration_since(now).mul_f64(share.clamp(0.0, 1.0)))
+    }
+
+    /// Whichever is earlier.
+    pub(crate) fn min(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+
     pub(crate) fn at(self) -> Instant {
         self.0
     }

@@ -5,17 +5,20 @@ use crate::filters;
 use crate::http::json::{self, Bounded};
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
-use crate::http::write::WriteHead;
+use crate::http::write::{WriteHead, WriteIdentity};
 use crate::http::{Body, answer};
 use crate::shared::Shared;
 use crate::tokens;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::access::Rights;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use holdfast_core::access::{Access, Rights};
 use holdfast_core::command::{Command, SpaceCommand, Write};
 use holdfast_core::erasure::{EraseStep, Selection};
 use holdfast_core::limits::ERASE_IDS_MAX;
+use holdfast_core::space::SpaceKey;
+use holdfast_core::token::Seen;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -31,8 +34,11 @@ struct EraseBody {
     ids: Option<Bounded<String, ERASE_IDS_MAX>>,
 }
 
+/// Partitions in which an erasure begins at once.
+const AT_ONCE: usize = 16;
+
 #[derive(Serialize)]
-struct Begun {
+struct BegunView {
     id: String,
     status: &'static str,
     token: String,
@@ -84,20 +90,51 @@ async fn begin(
     body: &[u8],
     selection: Selection,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::WRITE)?;
+    let (access, place) = caller.require_place(Rights::WRITE)?;
     let identity = head.identity(body)?;
+    let deadline = Deadline::after(shared.config.write_timeout);
+    let begun = begin_everywhere(shared, &access, &place.partitions()?, &identity, selection, deadline).await;
+    let Begun { id, seen } = begun.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
+    let token = tokens::text(&access.tenant, seen)?;
+    answer(StatusCode::ACCEPTED, &BegunView { id, status: "removing", token })
+}
+
+/// An erasure that has begun.
+pub(crate) struct Begun {
+    pub(crate) id: String,
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// Begins one erasure in all partitions of a space.
+///
+/// # Errors
+/// The first partition's that could not begin it. Others may have: the same request with the same key goes
+/// on where it stopped.
+pub(crate) async fn begin_everywhere(
+    shared: &Shared,
+    access: &Access,
+    spaces: &[SpaceKey],
+    identity: &WriteIdentity,
+    selection: Selection,
+    deadline: Deadline,
+) -> Answer<Begun> {
     let idempotency = identity.whole();
     // Follows from the key, so that a repetition names the same erasure.
     let id = format!("{:032x}", idempotency.key_hash);
-    let command = Command::Space(Box::new(SpaceCommand {
-        space: space.clone(),
-        idempotency: Some(idempotency),
-        write: Write::Erase(EraseStep::Begin { id: id.clone(), selection }),
-    }));
-    command.check()?;
-    let deadline = Deadline::after(shared.config.write_timeout);
-    let written = shared.nodes.write(&access, &space, &command, deadline).await;
-    let written = written.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
-    let token = tokens::text(&access.tenant, written.seen)?;
-    answer(StatusCode::ACCEPTED, &Begun { id, status: "removing", token })
+    let (id, selection) = (&id, &selection);
+    let begin = |space: &SpaceKey| {
+        let space = space.clone();
+        async move {
+            let command = Command::Space(Box::new(SpaceCommand {
+                space: space.clone(),
+                idempotency: Some(idempotency),
+                write: Write::Erase(EraseStep::Begin { id: id.clone(), selection: selection.clone() }),
+            }));
+            command.check()?;
+            shared.nodes.write(access, &space, &command, deadline).await
+        }
+    };
+    let begun: Vec<_> =
+        stream::iter(spaces.iter().map(begin)).buffer_unordered(AT_ONCE).try_collect().await?;
+    Ok(Begun { id: id.clone(), seen: begun.into_iter().filter_map(|written| written.seen).collect() })
 }

@@ -5,15 +5,17 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, Time};
 use crate::http::{answer, query};
 use crate::memories::get::ReadParams;
-use crate::nodes::{Client, ReadKind};
+use crate::nodes::{Client, ReadKind, ReadWish};
 use crate::shared::Shared;
 use crate::tokens;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use holdfast_core::access::Rights;
+use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
 use holdfast_core::erasure::{ErasureRow, Phase, Place};
+use holdfast_core::space::SpaceKey;
+use holdfast_core::token::Seen;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1;
 use serde::Serialize;
@@ -23,12 +25,20 @@ use std::sync::Arc;
 const WITHIN: u64 = 2;
 
 #[derive(Serialize)]
-struct Receipt {
+struct Told {
     id: String,
     space: String,
+    #[serde(flatten)]
+    receipt: Receipt,
+    token: String,
+}
+
+/// How far the erasure of one partition has come.
+#[derive(Serialize)]
+pub(crate) struct Receipt {
     /// What was chosen: `all`, `session`, `source`, `filter` or `ids`. What it named is not kept.
-    selection: &'static str,
-    status: &'static str,
+    pub(crate) selection: &'static str,
+    pub(crate) status: &'static str,
     begun_at: Time,
     /// The log index at which it began: what was recorded later stays.
     log_index: u64,
@@ -40,7 +50,6 @@ struct Receipt {
     /// Where copies may still be, and until when.
     copies: Vec<Copy>,
     done_at: Option<Time>,
-    token: String,
 }
 
 #[derive(Serialize)]
@@ -87,37 +96,53 @@ pub(crate) async fn receipt(
         params.max_staleness_ms,
     )?;
     let deadline = Deadline::after(shared.config.read_timeout);
-    let ask = |mut client: Client, read| {
-        let request = v1::GetErasureRequest {
-            access: Some(access.clone().into()),
-            space: Some((&space).into()),
-            read: Some(read),
-            id: id.clone(),
-        };
-        async move { client.get_erasure(request).await }
-    };
-    let response = shared.nodes.read_space(ReadKind::Point, &space, &wish, deadline, ask).await?;
-    let seen = shared.nodes.observe(response.seen);
-    let not_there = || {
-        let detail = "there is no erasure with this id in this space; receipts are kept for 35 days";
-        Problem::from(Error::new(ErrorCode::NotFound, detail).at("id"))
-    };
-    let row = response.row.as_deref().ok_or_else(not_there)?;
-    let row = ErasureRow::decode(row)
-        .map_err(|error| Problem::new(ErrorCode::Corrupted, format!("a row cannot be read: {error}")))?;
+    let read = Reading { shared: &shared, access: &access, id: &id, wish: &wish, deadline };
+    let (receipt, seen) = read.of(&space).await?;
+    let receipt = receipt.ok_or_else(not_there)?;
     let token = tokens::text(&access.tenant, seen)?;
-    let space = space.space().to_owned();
-    answer(StatusCode::OK, &Receipt::new(id, space, &row, &response, token))
+    answer(StatusCode::OK, &Told { id, space: space.space().to_owned(), receipt, token })
+}
+
+/// The one answer to an id that names no erasure.
+pub(crate) fn not_there() -> Problem {
+    let detail = "there is no erasure with this id in this space; receipts are kept for 35 days";
+    Error::new(ErrorCode::NotFound, detail).at("id").into()
+}
+
+/// Who asks for which receipt.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) access: &'a Access,
+    pub(crate) id: &'a str,
+    pub(crate) wish: &'a ReadWish,
+    pub(crate) deadline: Deadline,
+}
+
+impl Reading<'_> {
+    /// The receipt of one partition, if the erasure began there, and what was seen.
+    pub(crate) async fn of(self, space: &SpaceKey) -> Answer<(Option<Receipt>, Option<Seen>)> {
+        let Self { shared, access, id, wish, deadline } = self;
+        let ask = |mut client: Client, read| {
+            let request = v1::GetErasureRequest {
+                access: Some(access.clone().into()),
+                space: Some(space.into()),
+                read: Some(read),
+                id: id.to_owned(),
+            };
+            async move { client.get_erasure(request).await }
+        };
+        let response = shared.nodes.read_space(ReadKind::Point, space, wish, deadline, ask).await?;
+        let seen = shared.nodes.observe(response.seen);
+        let row = response.row.as_deref().map(ErasureRow::decode).transpose();
+        let row = row
+            .map_err(|error| Problem::new(ErrorCode::Corrupted, format!("a row cannot be read: {error}")))?;
+        Ok((row.map(|row| Receipt::new(&row, &response)), seen))
+    }
 }
 
 impl Receipt {
-    fn new(
-        id: String,
-        space: String,
-        row: &ErasureRow,
-        told: &v1::GetErasureResponse,
-        token: String,
-    ) -> Self {
+    fn new(row: &ErasureRow, told: &v1::GetErasureResponse) -> Self {
         let said = |node: u64, place: Place| {
             let said = row.confirmed.iter().find(|said| (said.node, said.place) == (node, place));
             said.map(|said| Time(said.at_us))
@@ -135,8 +160,6 @@ impl Receipt {
         });
         let erased = row.erased;
         Self {
-            id,
-            space,
             selection: row.kind.as_str(),
             status: row.phase.as_str(),
             begun_at: Time(row.begun_us),
@@ -153,7 +176,6 @@ impl Receipt {
             replicas: replicas.collect(),
             copies: if row.phase == Phase::Done { Vec::new() } else { copies(row, told) },
             done_at: row.done_us.map(Time),
-            token,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::batch::{Batch, check_size};
 use super::{ItemResult, hints};
-use crate::auth::InSpace;
+use crate::auth::{InSpace, Place};
+use crate::collections::placing::space_of;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
@@ -13,20 +14,24 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use futures::stream::{self, StreamExt};
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
-use holdfast_core::command::{Add, Command, SpaceCommand, Write};
+use holdfast_core::command::{Add, Command, Idempotency, SpaceCommand, Write};
 use holdfast_core::outcome::ItemOutcome;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::token::Seen;
 use holdfast_core::{Error, ErrorCode};
 use serde::Serialize;
-use std::ops::Range;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Bodies up to this many bytes are read and analysed where they arrive: that takes well below a
 /// tenth of a millisecond.
 const INLINE_BYTES: usize = 2 * 1024;
+
+/// Parts of one write to several partitions that are stored at once.
+const PARTS_AT_ONCE: usize = 16;
 
 #[derive(Serialize)]
 struct Added {
@@ -40,9 +45,9 @@ pub(crate) async fn add(
     head: WriteHead,
     Body(body): Body,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::WRITE)?;
+    let (access, place) = caller.require_place(Rights::WRITE)?;
     let identity = head.identity(&body)?;
-    let stored = store(&shared, &access, &space, &identity, body).await;
+    let stored = store(&shared, &access, &place, &identity, body).await;
     added(&access, &identity, stored)
 }
 
@@ -62,19 +67,17 @@ pub(crate) fn added(
 }
 
 /// What became of each memory of a write, and what the writer has seen.
-pub(crate) type AddedItems = (Vec<ItemResult>, Option<Seen>);
+pub(crate) type AddedItems = (Vec<ItemResult>, Vec<Seen>);
 
 /// Stores the memories of a body. Answers what became of each, and what the writer has seen.
 pub(crate) async fn store(
     shared: &Shared,
     access: &Access,
-    space: &SpaceKey,
+    place: &Place,
     identity: &WriteIdentity,
     body: Bytes,
 ) -> Answer<AddedItems> {
-    let mut call = Call { shared, access, space, identity, seen: None };
-    let results = call.add(body).await?;
-    Ok((results, call.seen))
+    Call { shared, access, place, identity }.add(body).await
 }
 
 /// The memories of a body in the form of a command, for a write that stores them with something else.
@@ -90,20 +93,30 @@ pub(crate) async fn derived(
     let mut batch =
         shared.work.run(deadline, move || Batch::read(&body, chunk_tokens, now_us, &by)).await??;
     batch.embed(shared.embedding.as_ref(), deadline).await?;
-    let all = 0..batch.items.len();
+    let all: Vec<usize> = (0..batch.items.len()).collect();
     batch.add(&all).ok_or_else(|| Problem::new(ErrorCode::Internal, "nothing is left of a memory"))
 }
 
+#[derive(Clone, Copy)]
 struct Call<'a> {
     shared: &'a Shared,
     access: &'a Access,
-    space: &'a SpaceKey,
+    place: &'a Place,
     identity: &'a WriteIdentity,
-    seen: Option<Seen>,
 }
 
+/// What becomes one command: items of one partition, by their places in the request.
+struct Part {
+    space: SpaceKey,
+    identity: Idempotency,
+    items: Vec<usize>,
+}
+
+/// What became of a part: its items, and what the writer has seen.
+type Ended = Answer<(Vec<ItemOutcome>, Option<Seen>)>;
+
 impl Call<'_> {
-    async fn add(&mut self, body: Bytes) -> Answer<Vec<ItemResult>> {
+    async fn add(self, body: Bytes) -> Answer<AddedItems> {
         let deadline = Deadline::after(self.shared.config.write_timeout);
         let (now_us, chunk_tokens) = (now_us(), self.shared.config.chunk_tokens);
         let by = self.shared.fact_rules.of(&self.shared.nodes, &self.access.tenant, deadline).await?;
@@ -112,73 +125,164 @@ impl Call<'_> {
         } else {
             self.shared.work.run(deadline, move || Batch::read(&body, chunk_tokens, now_us, &by)).await??
         };
-        batch.embed(self.shared.embedding.as_ref(), deadline).await?;
-        hints::look_up(self.shared, self.access, self.space, &mut batch, deadline).await;
-        if !batch.partial {
-            let whole = 0..batch.items.len();
-            let items = self.store(&batch, &whole, 0, deadline).await?;
-            return Ok(merge(&batch, &whole, items));
+        let mut embedding = self.shared.embedding.as_ref();
+        if let Some(collection) = self.place.collection() {
+            batch.check_model(&collection.embedding_model)?;
+            embedding =
+                embedding.filter(|built_in| built_in.embedder().model_id() == collection.embedding_model);
         }
-        self.store_parts(&batch, deadline).await
+        batch.embed(embedding, deadline).await?;
+        hints::look_up(self.shared, self.access, self.place, &mut batch, deadline).await;
+        let parts = self.parts(&batch)?;
+        match <[Part; 1]>::try_from(parts) {
+            Ok([part]) if !batch.partial => {
+                let (items, seen) = self.store(&batch, &part, deadline).await?;
+                let mut results = Results::new(&batch);
+                results.merge(&batch, &part.items, items);
+                Ok((results.in_order(), seen.into_iter().collect()))
+            }
+            Ok([part]) => self.store_parts(&batch, vec![part], deadline).await,
+            Err(parts) => self.store_parts(&batch, parts, deadline).await,
+        }
     }
 
-    /// Stores a partial write part by part.
+    /// The commands of a batch: what goes to one partition is written together, and cut only where the
+    /// request allows it.
+    fn parts(self, batch: &Batch) -> Answer<Vec<Part>> {
+        let mut by_space: BTreeMap<SpaceKey, Vec<usize>> = BTreeMap::new();
+        for (at, item) in batch.items.iter().enumerate() {
+            let space = match item {
+                Ok(prepared) => space_of(self.place, &prepared.memory)?,
+                // It goes nowhere; it counts where all of a user's space goes, which cuts a repeated
+                // request into the same parts.
+                Err(_) => self.place.first()?,
+            };
+            by_space.entry(space).or_default().push(at);
+        }
+        let mut parts = Vec::new();
+        for (space, items) in by_space {
+            for (number, items) in batch.parts(items).into_iter().enumerate() {
+                let identity = if batch.partial { self.identity.part(number) } else { self.identity.whole() };
+                parts.push(Part { space: space.clone(), identity, items });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Stores a write part by part, those of several partitions at once.
     ///
     /// # Errors
     /// What is open for one part is open for the request: an answer per item would call memories
     /// rejected that may be stored. The caller repeats it all, which is safe because every part has
     /// an idempotency key of its own, made of the request's.
-    async fn store_parts(&mut self, batch: &Batch, deadline: Deadline) -> Answer<Vec<ItemResult>> {
-        let mut results: Vec<ItemResult> = Vec::with_capacity(batch.items.len());
+    async fn store_parts(self, batch: &Batch, parts: Vec<Part>, deadline: Deadline) -> Answer<AddedItems> {
+        let (mut results, mut seen) = (Results::new(batch), Vec::new());
         let (mut answered, mut first_problem) = (false, None);
-        for (number, part) in batch.parts().into_iter().enumerate() {
-            match self.store(batch, &part, number, deadline).await {
-                Ok(items) => {
+        let one = |part| async move {
+            let ended: Ended = self.store(batch, &part, deadline).await;
+            (part, ended)
+        };
+        // A user's parts follow each other: those behind one whose outcome is open are not tried.
+        let at_once = if self.place.collection().is_some() { PARTS_AT_ONCE } else { 1 };
+        let mut storing = stream::iter(parts).map(one).buffered(at_once);
+        while let Some((part, ended)) = storing.next().await {
+            match ended {
+                Ok((items, at)) => {
                     answered = true;
-                    results.extend(merge(batch, &part, items));
+                    seen.extend(at);
+                    results.merge(batch, &part.items, items);
                 }
                 Err(problem) if is_refusal(problem.error.code) => {
-                    results.extend(fail(batch, &part, &problem.error));
+                    results.fail(batch, &part.items, &problem.error);
                     first_problem.get_or_insert(problem);
                 }
-                Err(problem) => {
-                    let some_stored = results.iter().any(|result| result.version.is_some());
-                    return Err(open(problem, &part, some_stored));
-                }
+                Err(problem) => return Err(open(problem, &part.items, results.some_stored() || at_once > 1)),
             }
         }
         // A refusal that hit everything is the answer to the request, not to each of its items.
         match first_problem {
             Some(problem) if !answered => Err(problem),
-            _ => Ok(results),
+            _ => Ok((results.in_order(), seen)),
         }
     }
 
     /// Stores one part: all of its items are acknowledged together.
-    async fn store(
-        &mut self,
-        batch: &Batch,
-        part: &Range<usize>,
-        number: usize,
-        deadline: Deadline,
-    ) -> Answer<Vec<ItemOutcome>> {
-        let Some(add) = batch.add(part) else { return Ok(Vec::new()) };
+    async fn store(self, batch: &Batch, part: &Part, deadline: Deadline) -> Ended {
+        let Some(add) = batch.add(&part.items) else { return Ok((Vec::new(), None)) };
         let expected = add.items.len();
-        let identity = if batch.partial { self.identity.part(number) } else { self.identity.whole() };
         let command = Command::Space(Box::new(SpaceCommand {
-            space: self.space.clone(),
-            idempotency: Some(identity),
+            space: part.space.clone(),
+            idempotency: Some(part.identity),
             write: Write::Add(add),
         }));
         let bytes = command.encode().map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
         check_size(bytes.len())?;
-        let written = self.shared.nodes.write(self.access, self.space, &command, deadline).await?;
-        self.seen = written.seen.or(self.seen);
+        let written = self.shared.nodes.write(self.access, &part.space, &command, deadline).await?;
         if written.items.len() == expected {
-            return Ok(written.items);
+            return Ok((written.items, written.seen));
         }
         let detail = "the write was answered for another number of memories than it has";
         Err(Problem::new(ErrorCode::Internal, detail))
+    }
+}
+
+/// What became of each item of a request, by its place.
+struct Results(Vec<Option<ItemResult>>);
+
+impl Results {
+    fn new(batch: &Batch) -> Self {
+        Self(batch.items.iter().map(|_| None).collect())
+    }
+
+    fn set(&mut self, at: usize, result: ItemResult) {
+        if let Some(place) = self.0.get_mut(at) {
+            *place = Some(result);
+        }
+    }
+
+    /// Takes the outcomes of a part, those that were rejected here among them.
+    fn merge(&mut self, batch: &Batch, part: &[usize], items: Vec<ItemOutcome>) {
+        let mut items = items.into_iter();
+        for at in part {
+            match batch.items.get(*at) {
+                Some(Ok(prepared)) => {
+                    let Some(outcome) = items.next() else { continue };
+                    let mut result = ItemResult::from(outcome);
+                    // An id that was made for something that is not stored names nothing, and the
+                    // repetition of the request makes another.
+                    if result.version.is_none() && !prepared.memory.id_chosen {
+                        result.id = None;
+                    }
+                    self.set(*at, result);
+                }
+                Some(Err((id, error))) => self.set(*at, ItemResult::rejected(id.clone(), error)),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes the outcomes of a part that could not be stored.
+    fn fail(&mut self, batch: &Batch, part: &[usize], problem: &Error) {
+        for at in part {
+            let result = match batch.items.get(*at) {
+                Some(Ok(prepared)) => {
+                    let memory = &prepared.memory;
+                    ItemResult::rejected(memory.id_chosen.then(|| memory.index.id.clone()), problem)
+                }
+                Some(Err((id, error))) => ItemResult::rejected(id.clone(), error),
+                None => continue,
+            };
+            self.set(*at, result);
+        }
+    }
+
+    fn some_stored(&self) -> bool {
+        self.0.iter().flatten().any(|result| result.version.is_some())
+    }
+
+    /// Those of all parts, in the order of the request.
+    fn in_order(self) -> Vec<ItemResult> {
+        self.0.into_iter().flatten().collect()
     }
 }
 
@@ -205,7 +309,7 @@ fn is_refusal(code: ErrorCode) -> bool {
 }
 
 /// The answer to a request that ended at a part whose outcome is open.
-fn open(mut problem: Problem, part: &Range<usize>, some_stored: bool) -> Problem {
+fn open(mut problem: Problem, part: &[usize], some_stored: bool) -> Problem {
     let error = &mut problem.error;
     match error.code {
         ErrorCode::UnknownOutcome | ErrorCode::Corrupted | ErrorCode::Internal => {}
@@ -213,43 +317,11 @@ fn open(mut problem: Problem, part: &Range<usize>, some_stored: bool) -> Problem
         // These codes promise that nothing was done, which holds for this part alone.
         _ => error.code = ErrorCode::UnknownOutcome,
     }
+    let (first, last) = (part.first().copied().unwrap_or(0), part.last().copied().unwrap_or(0));
     error.detail = format!(
-        "memories[{}] to memories[{}]: {} (those before them are dealt with, those after them were not tried; \
-         repeating the request with the same Idempotency-Key and body stores nothing twice and tells every \
-         outcome)",
-        part.start,
-        part.end.saturating_sub(1),
+        "memories[{first}] to memories[{last}]: {} (what became of the others is not told; repeating the request \
+         with the same Idempotency-Key and body stores nothing twice and tells every outcome)",
         error.detail,
     );
     problem
-}
-
-/// The outcomes of a part in the order of the request, those that were rejected here among them.
-fn merge(batch: &Batch, part: &Range<usize>, items: Vec<ItemOutcome>) -> Vec<ItemResult> {
-    let mut items = items.into_iter();
-    let of = |item: &super::batch::Item| match item {
-        Ok(prepared) => items.next().map(|outcome| {
-            let mut result = ItemResult::from(outcome);
-            // An id that was made for something that is not stored names nothing, and the
-            // repetition of the request makes another.
-            if result.version.is_none() && !prepared.memory.id_chosen {
-                result.id = None;
-            }
-            result
-        }),
-        Err((id, error)) => Some(ItemResult::rejected(id.clone(), error)),
-    };
-    batch.items[part.clone()].iter().filter_map(of).collect()
-}
-
-/// The outcomes of a part that could not be stored.
-fn fail(batch: &Batch, part: &Range<usize>, problem: &Error) -> Vec<ItemResult> {
-    let of = |item: &super::batch::Item| match item {
-        Ok(prepared) => {
-            let memory = &prepared.memory;
-            ItemResult::rejected(memory.id_chosen.then(|| memory.index.id.clone()), problem)
-        }
-        Err((id, error)) => ItemResult::rejected(id.clone(), error),
-    };
-    batch.items[part.clone()].iter().map(of).collect()
 }

@@ -20,7 +20,6 @@ use holdfast_core::memory::ModelTag;
 use holdfast_core::vector::Vector;
 use holdfast_core::{Error, Result};
 use holdfast_proto::v1;
-use std::ops::Range;
 
 /// One item: a memory on its way to a command, or the reason why it is not.
 pub(super) type Item = std::result::Result<Box<Prepared>, (Option<String>, Error)>;
@@ -193,6 +192,17 @@ impl Batch {
         Ok(())
     }
 
+    /// Refuses vectors of another model than that of the collection, whose partitions would else have one each.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](holdfast_core::ErrorCode::InvalidArgument) that names the two.
+    pub(super) fn check_model(&self, collection: &str) -> Result<()> {
+        match &self.given {
+            Some(given) if given.id != collection => Err(other_model(&given.id, collection)),
+            _ => Ok(()),
+        }
+    }
+
     /// The model of the vectors in the items, as nodes name it.
     pub(super) fn model(&self) -> Option<v1::Model> {
         self.model.as_ref().map(|tag| v1::Model { id: tag.id.clone(), dims: tag.dims.into() })
@@ -204,31 +214,38 @@ impl Batch {
         prepared.filter(|prepared| prepared.changes).map(|prepared| &mut prepared.memory)
     }
 
-    /// The ranges of items that make one atomic command each: by number, and by an upper bound of
-    /// their size that depends on the request alone.
-    pub(super) fn parts(&self) -> Vec<Range<usize>> {
-        let mut parts = Vec::new();
-        let (mut start, mut bytes) = (0, 0);
-        for (at, item) in self.items.iter().enumerate() {
-            let cost = item.as_ref().map_or(0, |prepared| prepared.cost);
-            if self.partial
-                && at > start
-                && (at - start == ATOMIC_ITEMS_MAX || bytes + cost > ATOMIC_BYTES_MAX)
-            {
-                parts.push(start..at);
-                (start, bytes) = (at, 0);
-            }
-            bytes += cost;
+    /// Cuts items of one partition, named by their places, into what makes one atomic command each: by
+    /// number, and by an upper bound of their size that depends on the request alone.
+    pub(super) fn parts(&self, items: Vec<usize>) -> Vec<Vec<usize>> {
+        if !self.partial {
+            return vec![items];
         }
-        parts.push(start..self.items.len());
+        let mut parts: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut bytes = 0;
+        for at in items {
+            let cost = self.items.get(at).map_or(0, |item| item.as_ref().map_or(0, |prepared| prepared.cost));
+            match parts.last_mut() {
+                Some(part)
+                    if part.is_empty()
+                        || (part.len() < ATOMIC_ITEMS_MAX && bytes + cost <= ATOMIC_BYTES_MAX) =>
+                {
+                    part.push(at);
+                    bytes += cost;
+                }
+                _ => {
+                    parts.push(vec![at]);
+                    bytes = cost;
+                }
+            }
+        }
         parts
     }
 
-    /// The write of some items; `None` if none of them can be stored.
-    pub(super) fn add(&self, part: &Range<usize>) -> Option<Add> {
-        let items: Vec<NewMemory> = self.items[part.clone()]
+    /// The write of some items, named by their places; `None` if none of them can be stored.
+    pub(super) fn add(&self, part: &[usize]) -> Option<Add> {
+        let items: Vec<NewMemory> = part
             .iter()
-            .filter_map(|item| item.as_ref().ok().map(|prepared| prepared.memory.clone()))
+            .filter_map(|at| self.items.get(*at)?.as_ref().ok().map(|prepared| prepared.memory.clone()))
             .collect();
         let is_vector = |item: &NewMemory| item.index.vector.is_some();
         let has_vector = items.iter().any(|item| is_vector(item) || item.chunks.iter().any(is_vector));
@@ -245,6 +262,15 @@ impl Batch {
 /// The name and length of a model's vectors; both are within bounds by now.
 pub(super) fn tag(model: &str, dims: usize) -> ModelTag {
     ModelTag { id: model.to_owned(), dims: u16::try_from(dims).unwrap_or(u16::MAX) }
+}
+
+/// The answer to a vector of another model than a collection has.
+pub(super) fn other_model(given: &str, collection: &str) -> Error {
+    let detail = format!(
+        "this collection holds vectors of {collection}, and this is one of {given}; send a matching one, or the text \
+         alone"
+    );
+    Error::invalid("embedding_model", detail)
 }
 
 /// Whether facts are looked for in the texts, which is done by rules.
@@ -298,8 +324,8 @@ mod tests {
             fields,
             [None, named("memories[1].content"), named("memories[2].content"), named("memories[3].x")]
         );
-        assert_eq!(batch.add(&(0..4)).unwrap().items.len(), 1);
-        assert!(batch.add(&(1..4)).is_none());
+        assert_eq!(batch.add(&[0, 1, 2, 3]).unwrap().items.len(), 1);
+        assert!(batch.add(&[1, 2, 3]).is_none());
     }
 
     #[test]
@@ -316,18 +342,21 @@ mod tests {
         ] {
             assert_eq!(read(body).err().unwrap().field.as_deref(), Some(field));
         }
-        assert_eq!(read(json!({"memories": many(100)})).unwrap().parts(), vec![0..100]);
+        let all: Vec<usize> = (0..100).collect();
+        assert_eq!(read(json!({"memories": many(100)})).unwrap().parts(all.clone()), vec![all]);
     }
 
     #[test]
     fn a_large_write_is_cut_by_number_and_by_size() {
         let small = vec![json!({"content": "x"}); 250];
         let batch = read(json!({"memories": small, "partial": true})).unwrap();
-        assert_eq!(batch.parts(), vec![0..100, 100..200, 200..250]);
+        let lengths: Vec<usize> = batch.parts((0..250).collect()).iter().map(Vec::len).collect();
+        assert_eq!(lengths, [100, 100, 50]);
+        assert_eq!(batch.parts(vec![3, 249]), [[3, 249]]);
         let large = vec![json!({"content": "字".repeat(20_000)}); 9];
-        let parts = read(json!({"memories": large, "partial": true})).unwrap().parts();
+        let parts = read(json!({"memories": large, "partial": true})).unwrap().parts((0..9).collect());
         assert!(parts.len() >= 3, "{parts:?}");
-        assert_eq!(parts.iter().map(ExactSizeIterator::len).sum::<usize>(), 9);
+        assert_eq!(parts.concat(), (0..9).collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,18 +1,24 @@
 //! `DELETE …/memories/{id}`.
 
+use super::get::{Fetched, fetch};
+use super::locate::look as look_in;
 use super::single;
 use crate::auth::{InSpace, PathId};
 use crate::http::answer;
 use crate::http::problem::Answer;
 use crate::http::time::Deadline;
-use crate::http::write::WriteHead;
+use crate::http::write::{WriteHead, WriteIdentity};
+use crate::nodes::{Level, ReadWish, Written};
 use crate::shared::Shared;
 use crate::tokens;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::access::Rights;
+use holdfast_core::ErrorCode;
+use holdfast_core::access::{Access, Rights};
 use holdfast_core::command::{Command, SpaceCommand, Write};
+use holdfast_core::space::SpaceKey;
+use holdfast_core::token::Token;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -29,17 +35,56 @@ pub(crate) async fn delete(
     PathId(id): PathId,
     head: WriteHead,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::WRITE)?;
+    let (access, place) = caller.require_place(Rights::WRITE)?;
     let identity = head.identity(&[])?;
-    let command = Command::Space(Box::new(SpaceCommand {
-        space: space.clone(),
-        idempotency: Some(identity.whole()),
-        write: Write::Delete { id, if_version: identity.if_version },
-    }));
     let deadline = Deadline::after(shared.config.write_timeout);
-    let written = shared.nodes.write(&access, &space, &command, deadline).await;
+    let call = Call { shared: &shared, access: &access, id: &id, identity: &identity, deadline };
+    let written = call.delete(&place.partitions()?).await;
     let mut written = written.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
     let item = single(&mut written)?;
     let token = tokens::text(&access.tenant, written.seen)?;
     answer(StatusCode::OK, &Deleted { id: item.id, status: item.status.as_str(), token })
+}
+
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    shared: &'a Shared,
+    access: &'a Access,
+    id: &'a str,
+    identity: &'a WriteIdentity,
+    deadline: Deadline,
+}
+
+impl Call<'_> {
+    async fn delete(self, spaces: &[SpaceKey]) -> Answer<Written> {
+        if let [space] = spaces {
+            return self.delete_in(space).await;
+        }
+        let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
+        let fetched = fetch(self.shared, self.access, spaces, self.id, &wish, self.deadline).await;
+        match fetched {
+            Ok(Fetched { space, .. }) => self.delete_in(&space).await,
+            // This very request may have deleted it before: the partition that did knows its key.
+            Err(problem) if problem.error.code == ErrorCode::NotFound => {
+                let look = |space: SpaceKey| async move {
+                    match self.delete_in(&space).await {
+                        Ok(written) => Ok((Some(written), None)),
+                        Err(problem) if problem.error.code == ErrorCode::NotFound => Ok((None, None)),
+                        Err(problem) => Err(problem),
+                    }
+                };
+                Ok(look_in(spaces, look).await?.0)
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+
+    async fn delete_in(self, space: &SpaceKey) -> Answer<Written> {
+        let command = Command::Space(Box::new(SpaceCommand {
+            space: space.clone(),
+            idempotency: Some(self.identity.whole()),
+            write: Write::Delete { id: self.id.to_owned(), if_version: self.identity.if_version },
+        }));
+        self.shared.nodes.write(self.access, space, &command, self.deadline).await
+    }
 }

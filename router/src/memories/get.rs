@@ -1,5 +1,6 @@
 //! `GET …/memories/{id}`.
 
+use super::locate::look as look_in;
 use super::view::MemoryView;
 use crate::auth::{InSpace, PathId};
 use crate::http::problem::{Answer, Problem};
@@ -35,7 +36,7 @@ pub(crate) async fn get(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::READ)?;
+    let (access, place) = caller.require_place(Rights::READ)?;
     let params: ReadParams = query::parse(&uri)?;
     let wish = tokens::wish(
         &access.tenant,
@@ -45,35 +46,45 @@ pub(crate) async fn get(
         params.max_staleness_ms,
     )?;
     let deadline = Deadline::after(shared.config.read_timeout);
-    let (memory, seen) = fetch(&shared, &access, &space, &id, &wish, deadline).await?;
+    let fetched = fetch(&shared, &access, &place.partitions()?, &id, &wish, deadline).await?;
+    let Fetched { memory, seen, .. } = fetched;
     let view = MemoryView::new(memory)?;
     let mut response = answer(StatusCode::OK, &view)?;
     set_headers(&mut response, Some(view.version), &access, seen)?;
     Ok(response)
 }
 
-/// Reads one memory.
+/// A memory and where it lies.
+pub(super) struct Fetched {
+    pub(super) memory: v1::Memory,
+    pub(super) space: SpaceKey,
+    pub(super) seen: Vec<Seen>,
+}
+
+/// Reads one memory of a space, whichever of its partitions it lies in.
 pub(super) async fn fetch(
     shared: &Shared,
     access: &Access,
-    space: &SpaceKey,
+    spaces: &[SpaceKey],
     id: &str,
     wish: &ReadWish,
     deadline: Deadline,
-) -> Answer<(v1::Memory, Option<Seen>)> {
-    let ask = |mut client: Client, read| {
-        let request = v1::GetRequest {
-            access: Some(access.clone().into()),
-            space: Some(space.into()),
-            read: Some(read),
-            id: id.to_owned(),
+) -> Answer<Fetched> {
+    let look = |space: SpaceKey| async move {
+        let ask = |mut client: Client, read| {
+            let request = v1::GetRequest {
+                access: Some(access.clone().into()),
+                space: Some((&space).into()),
+                read: Some(read),
+                id: id.to_owned(),
+            };
+            async move { client.get(request).await }
         };
-        async move { client.get(request).await }
+        let response = shared.nodes.read_space(ReadKind::Point, &space, wish, deadline, ask).await?;
+        Ok((response.memory, shared.nodes.observe(response.seen)))
     };
-    let response = shared.nodes.read_space(ReadKind::Point, space, wish, deadline, ask).await?;
-    let seen = shared.nodes.observe(response.seen);
-    let memory = response.memory.ok_or_else(not_found)?;
-    Ok((memory, seen))
+    let (memory, space, seen) = look_in(spaces, look).await?;
+    Ok(Fetched { memory, space, seen })
 }
 
 /// The one answer to an id that is not there, whether it ever was or is somebody else's.
@@ -86,7 +97,7 @@ pub(crate) fn set_headers(
     response: &mut Response,
     version: Option<u64>,
     access: &Access,
-    seen: Option<Seen>,
+    seen: impl IntoIterator<Item = Seen>,
 ) -> Answer<()> {
     let token = tokens::text(&access.tenant, seen)?;
     let headers = response.headers_mut();

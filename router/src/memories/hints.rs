@@ -5,6 +5,8 @@
 //! the link and not the write.
 
 use super::batch::Batch;
+use crate::auth::Place;
+use crate::collections::placing::space_of;
 use crate::http::time::{Deadline, now_us};
 use crate::nodes::{Client, Level, ReadKind, ReadWish};
 use crate::shared::Shared;
@@ -23,18 +25,19 @@ const LOOKED_UP_MAX: usize = 8;
 /// How long a write waits for a look-up.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Gives the texts of a batch that tell of a change their hints.
+/// Gives the texts of a batch that tell of a change their hints, each from the partition that it goes to.
 pub(super) async fn look_up(
     shared: &Shared,
     access: &Access,
-    space: &SpaceKey,
+    place: &Place,
     batch: &mut Batch,
     deadline: Deadline,
 ) {
     let model = batch.model();
     for memory in batch.telling_of_change().take(LOOKED_UP_MAX) {
         let within = Deadline::after(PATIENCE.min(deadline.left()));
-        match candidates(shared, access, space, memory, model.clone(), within).await {
+        let Ok(space) = space_of(place, memory) else { return };
+        match candidates(shared, access, &space, memory, model.clone(), within).await {
             Ok(found) => memory.conflicts = hints(memory, found),
             Err(error) => {
                 tracing::debug!(%error, "no possible conflicts were looked up");

@@ -1,6 +1,7 @@
 //! `GET …/memories/{id}/history`.
 
-use super::get::{ReadParams, not_found, set_headers};
+use super::get::{ReadParams, set_headers};
+use super::locate::look as look_in;
 use super::view::MemoryView;
 use crate::auth::{InSpace, PathId};
 use crate::http::problem::Answer;
@@ -13,6 +14,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use holdfast_core::access::Rights;
+use holdfast_core::space::SpaceKey;
 use holdfast_proto::v1;
 use serde::Serialize;
 use std::sync::Arc;
@@ -33,7 +35,7 @@ pub(crate) async fn history(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::READ)?;
+    let (access, place) = caller.require_place(Rights::READ)?;
     let params: ReadParams = query::parse(&uri)?;
     let wish = tokens::wish(
         &access.tenant,
@@ -43,24 +45,26 @@ pub(crate) async fn history(
         params.max_staleness_ms,
     )?;
     let deadline = Deadline::after(shared.config.read_timeout);
-    let ask = |mut client: Client, read| {
-        let request = v1::HistoryRequest {
-            access: Some(access.clone().into()),
-            space: Some((&space).into()),
-            read: Some(read),
-            id: id.clone(),
+    let (shared, access, id, wish) = (&*shared, &access, &id, &wish);
+    let look = |space: SpaceKey| async move {
+        let ask = |mut client: Client, read| {
+            let request = v1::HistoryRequest {
+                access: Some(access.clone().into()),
+                space: Some((&space).into()),
+                read: Some(read),
+                id: id.clone(),
+            };
+            async move { client.history(request).await }
         };
-        async move { client.history(request).await }
+        let response = shared.nodes.read_space(ReadKind::Point, &space, wish, deadline, ask).await?;
+        let versions = Some(response.versions).filter(|versions| !versions.is_empty());
+        Ok((versions, shared.nodes.observe(response.seen)))
     };
-    let response = shared.nodes.read_space(ReadKind::Point, &space, &wish, deadline, ask).await?;
-    let seen = shared.nodes.observe(response.seen);
-    if response.versions.is_empty() {
-        return Err(not_found());
-    }
-    let versions: Answer<Vec<MemoryView>> = response.versions.into_iter().map(MemoryView::new).collect();
+    let (versions, _, seen) = look_in(&place.partitions()?, look).await?;
+    let versions: Answer<Vec<MemoryView>> = versions.into_iter().map(MemoryView::new).collect();
     let versions = versions?;
     let current = versions.last().map(|view| view.version);
     let mut response = answer(StatusCode::OK, &History { versions })?;
-    set_headers(&mut response, current, &access, seen)?;
+    set_headers(&mut response, current, access, seen)?;
     Ok(response)
 }

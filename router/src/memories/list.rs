@@ -56,16 +56,17 @@ pub(crate) async fn list(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::READ)?;
+    let (access, place) = caller.require_place(Rights::READ)?;
+    let spaces = place.partitions()?;
     let params: ListParams = query::parse(&uri)?;
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIST_ITEMS_MAX).contains(&limit) {
         return Err(Problem::invalid("limit", format!("limit is {limit}; give 1 to {LIST_ITEMS_MAX}")));
     }
     let filter = params.filter()?;
-    let after_seq = match &params.cursor {
-        Some(text) => parse_cursor(text, &space, &filter)?,
-        None => 0,
+    let mut at = match &params.cursor {
+        Some(text) => At::parse(text, &spaces, &filter)?,
+        None => At::default(),
     };
     let wish = tokens::wish(
         &access.tenant,
@@ -75,23 +76,39 @@ pub(crate) async fn list(
         params.max_staleness_ms,
     )?;
     let deadline = Deadline::after(shared.config.read_timeout);
-    let ask = |mut client: Client, read| {
-        let request = v1::ListRequest {
-            access: Some(access.clone().into()),
-            space: Some((&space).into()),
-            read: Some(read),
-            filter: filter.clone(),
-            limit,
-            after_seq,
+    // Partition by partition, until the page is full.
+    let (mut memories, mut seen, mut next) = (Vec::new(), Vec::new(), None);
+    while let Some(space) = spaces.get(usize::from(at.partition)) {
+        let left = limit.saturating_sub(u32::try_from(memories.len()).unwrap_or(u32::MAX));
+        if left == 0 {
+            next = Some(at);
+            break;
+        }
+        let ask = |mut client: Client, read| {
+            let request = v1::ListRequest {
+                access: Some(access.clone().into()),
+                space: Some(space.into()),
+                read: Some(read),
+                filter: filter.clone(),
+                limit: left,
+                after_seq: at.after_seq,
+            };
+            async move { client.list(request).await }
         };
-        async move { client.list(request).await }
-    };
-    let response = shared.nodes.read_space(ReadKind::Point, &space, &wish, deadline, ask).await?;
-    let seen = shared.nodes.observe(response.seen);
-    let memories: Answer<Vec<MemoryView>> = response.memories.into_iter().map(MemoryView::new).collect();
+        let response = shared.nodes.read_space(ReadKind::Point, space, &wish, deadline, ask).await?;
+        seen.extend(shared.nodes.observe(response.seen));
+        for memory in response.memories {
+            memories.push(MemoryView::new(memory)?);
+        }
+        if let Some(after_seq) = response.next_after_seq {
+            next = Some(At { after_seq, ..at });
+            break;
+        }
+        at = At { partition: at.partition + 1, after_seq: 0 };
+    }
     let page = Page {
-        memories: memories?,
-        next_cursor: response.next_after_seq.map(|seq| cursor(seq, &space, &filter)),
+        memories,
+        next_cursor: next.map(|at| at.cursor(&spaces, &filter)),
         token: tokens::text(&access.tenant, seen)?,
     };
     answer(StatusCode::OK, &page)
@@ -121,29 +138,46 @@ impl ListParams {
     }
 }
 
-/// Bound to the space and the filter, so that a cursor is not taken for a place in another list.
-fn cursor(seq: u64, space: &SpaceKey, filter: &str) -> String {
-    let bytes = [seq.to_be_bytes(), list_hash(seq, space, filter)].concat();
-    URL_SAFE_NO_PAD.encode(bytes)
+/// A place in a list: the last memory of the pages before, by partition and number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct At {
+    partition: u8,
+    after_seq: u64,
 }
 
-fn list_hash(seq: u64, space: &SpaceKey, filter: &str) -> [u8; 8] {
-    let mut hash = Xxh3::new();
-    hash.update(&seq.to_be_bytes());
-    hash.update(&space.path());
-    hash.update(filter.as_bytes());
-    hash.digest().to_be_bytes()
-}
+impl At {
+    /// Bound to the space and the filter, so that a cursor is not taken for a place in another list.
+    fn cursor(self, spaces: &[SpaceKey], filter: &str) -> String {
+        URL_SAFE_NO_PAD.encode([self.bytes().as_slice(), &self.hash(spaces, filter)].concat())
+    }
 
-fn parse_cursor(text: &str, space: &SpaceKey, filter: &str) -> Answer<u64> {
-    let bytes = URL_SAFE_NO_PAD.decode(text).ok().filter(|bytes| bytes.len() == 16);
-    let seq = bytes.and_then(|bytes| {
-        let (seq, hash) = bytes.split_first_chunk::<8>()?;
-        let seq = u64::from_be_bytes(*seq);
-        (hash == list_hash(seq, space, filter)).then_some(seq)
-    });
-    let detail = "this is not a cursor of this list with these filters; start again without one";
-    seq.ok_or_else(|| Problem::invalid("cursor", detail))
+    fn bytes(self) -> [u8; 9] {
+        let mut bytes = [self.partition; 9];
+        bytes[1..].copy_from_slice(&self.after_seq.to_be_bytes());
+        bytes
+    }
+
+    fn hash(self, spaces: &[SpaceKey], filter: &str) -> [u8; 8] {
+        let mut hash = Xxh3::new();
+        hash.update(&self.bytes());
+        for space in spaces {
+            hash.update(&space.path());
+        }
+        hash.update(filter.as_bytes());
+        hash.digest().to_be_bytes()
+    }
+
+    fn parse(text: &str, spaces: &[SpaceKey], filter: &str) -> Answer<Self> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok().filter(|bytes| bytes.len() == 17);
+        let at = bytes.and_then(|bytes| {
+            let (partition, rest) = bytes.split_first()?;
+            let (seq, hash) = rest.split_first_chunk::<8>()?;
+            let at = Self { partition: *partition, after_seq: u64::from_be_bytes(*seq) };
+            (hash == at.hash(spaces, filter)).then_some(at)
+        });
+        let detail = "this is not a cursor of this list with these filters; start again without one";
+        at.ok_or_else(|| Problem::invalid("cursor", detail))
+    }
 }
 
 #[cfg(test)]
@@ -153,14 +187,22 @@ mod tests {
 
     #[test]
     fn a_cursor_belongs_to_its_list() {
-        let ann = SpaceKey::user("t", "ann").unwrap();
-        let bob = SpaceKey::user("t", "bob").unwrap();
-        let text = cursor(7, &ann, "");
-        assert_eq!(parse_cursor(&text, &ann, "").unwrap(), 7);
-        for (text, space, filter) in
-            [(text.as_str(), &bob, ""), (&text, &ann, "{}"), ("", &ann, ""), ("光标", &ann, "")]
-        {
-            assert_eq!(parse_cursor(text, space, filter).unwrap_err().error.field.as_deref(), Some("cursor"));
+        let ann = [SpaceKey::user("t", "ann").unwrap()];
+        let bob = [SpaceKey::user("t", "bob").unwrap()];
+        let shared = [SpaceKey::shared("t", "ann", 0).unwrap(), SpaceKey::shared("t", "ann", 1).unwrap()];
+        let at = At { partition: 1, after_seq: 7 };
+        let text = at.cursor(&shared, "");
+        assert_eq!(At::parse(&text, &shared, "").unwrap(), at);
+        for (text, spaces, filter) in [
+            (text.as_str(), &ann[..], ""),
+            (&text, &bob, ""),
+            (&text, &shared[..1], ""),
+            (&text, &shared, "{}"),
+            ("", &shared, ""),
+            ("光标", &shared, ""),
+        ] {
+            let problem = At::parse(text, spaces, filter).unwrap_err();
+            assert_eq!(problem.error.field.as_deref(), Some("cursor"));
         }
     }
 }

@@ -12,6 +12,7 @@ mod hints;
 pub(crate) mod history;
 pub(crate) mod infer;
 pub(crate) mod list;
+mod locate;
 mod parse;
 pub(crate) mod patch;
 pub(crate) mod view;

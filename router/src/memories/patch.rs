@@ -5,14 +5,14 @@
 //! change, the built-in model makes a new one, and a vector that the caller had brought is dropped
 //! unless the patch brings another.
 
-use super::batch::tag;
+use super::batch::{other_model, tag};
 use super::derive::{derive_whole, embedded_text, hash_of};
 use super::draft::Draft;
 use super::embedding::CLIENT_MODEL;
-use super::get::{fetch, set_headers};
+use super::get::{Fetched, fetch, set_headers};
 use super::parse::PatchBody;
 use super::single;
-use crate::auth::{InSpace, PathId};
+use crate::auth::{InSpace, PathId, Place};
 use crate::http::json::Change;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
@@ -21,12 +21,13 @@ use crate::http::{Body, answer, json};
 use crate::nodes::{Level, ReadWish, Written};
 use crate::shared::Shared;
 use crate::tokens;
-use crate::work::not_embedded;
+use crate::work::{Embedding, not_embedded};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::ErrorCode;
 use holdfast_core::access::{Access, Rights};
+use holdfast_core::collection::CollectionRow;
 use holdfast_core::command::{Command, NewMemory, SpaceCommand, Update, Write};
 use holdfast_core::memory::ModelTag;
 use holdfast_core::space::SpaceKey;
@@ -55,9 +56,9 @@ pub(crate) async fn patch(
     head: WriteHead,
     Body(body): Body,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::WRITE)?;
+    let (access, place) = caller.require_place(Rights::WRITE)?;
     let identity = head.identity(&body)?;
-    let call = Call { shared: &shared, access: &access, space: &space, id: &id, identity: &identity };
+    let call = Call { shared: &shared, access: &access, place: &place, id: &id, identity: &identity };
     let written = call.patch(&body).await;
     let mut written = written.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
     let item = single(&mut written)?;
@@ -71,7 +72,7 @@ pub(crate) async fn patch(
 struct Call<'a> {
     shared: &'a Shared,
     access: &'a Access,
-    space: &'a SpaceKey,
+    place: &'a Place,
     id: &'a str,
     identity: &'a WriteIdentity,
 }
@@ -83,6 +84,7 @@ impl Call<'_> {
     async fn patch(&self, body: &[u8]) -> Answer<Written> {
         let deadline = Deadline::after(self.shared.config.write_timeout);
         let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
+        let spaces = self.place.partitions()?;
         let mut attempt = 0;
         loop {
             // Read again for each attempt: it is checked against a fresh state of the memory.
@@ -91,9 +93,11 @@ impl Call<'_> {
                 let detail = "the patch names no field to change; give at least one";
                 return Err(Problem::new(ErrorCode::InvalidArgument, detail));
             }
-            let (memory, _) = fetch(self.shared, self.access, self.space, self.id, &wish, deadline).await?;
-            let command = self.update(memory, patch, deadline).await?;
-            match self.shared.nodes.write(self.access, self.space, &command, deadline).await {
+            let fetched = fetch(self.shared, self.access, &spaces, self.id, &wish, deadline).await?;
+            let Fetched { memory, space, .. } = fetched;
+            check_stays(&space, spaces.len(), &patch)?;
+            let command = self.update(memory, &space, patch, deadline).await?;
+            match self.shared.nodes.write(self.access, &space, &command, deadline).await {
                 Err(problem) if self.lost_the_race(&problem) && attempt < ATTEMPTS_MAX => {
                     attempt += 1;
                     // Wider with every lost race: of n that compete one wins each time.
@@ -114,7 +118,13 @@ impl Call<'_> {
 
     /// The new version as a command. `If-Match` is compared by apply, which also knows whether this
     /// very request was done before.
-    async fn update(&self, memory: v1::Memory, patch: PatchBody, deadline: Deadline) -> Answer<Command> {
+    async fn update(
+        &self,
+        memory: v1::Memory,
+        space: &SpaceKey,
+        patch: PatchBody,
+        deadline: Deadline,
+    ) -> Answer<Command> {
         let if_version = self.identity.if_version.unwrap_or(memory.version);
         let stored_model = memory.embedding_model.clone();
         let stated = memory.fact.as_ref().is_some_and(|fact| fact.rules == 0);
@@ -122,6 +132,8 @@ impl Call<'_> {
         let mut draft = Draft::of_stored(memory)?;
         let before = (hash_of(&draft.content, draft.speaker.as_deref()), draft.caption.clone());
         draft.apply(patch)?;
+        // Facts are in the first partition: elsewhere none is looked for in the text.
+        draft.infer &= space.partition() == 0;
         let after = (hash_of(&draft.content, draft.speaker.as_deref()), draft.caption.clone());
         let by = self.shared.fact_rules.of(&self.shared.nodes, &self.access.tenant, deadline).await?;
         let (mut memory, chunks) = derive_whole(&draft, self.shared.config.chunk_tokens, now_us(), &by);
@@ -138,7 +150,7 @@ impl Call<'_> {
         let keep_statements = keeps_fact && (stated || before == after);
         let update = Update { if_version, model, vectors_given, keep_statements, memory };
         Ok(Command::Space(Box::new(SpaceCommand {
-            space: self.space.clone(),
+            space: space.clone(),
             idempotency: Some(self.identity.whole()),
             write: Write::Update(Box::new(update)),
         })))
@@ -152,7 +164,7 @@ impl Call<'_> {
         texts: Vec<String>,
         deadline: Deadline,
     ) -> Answer<Option<ModelTag>> {
-        let Some(embedding) = &self.shared.embedding else { return Ok(None) };
+        let Some(embedding) = self.embedding() else { return Ok(None) };
         let embedded = embedding.embed(texts, deadline).await?;
         for (number, (chunk, vector)) in memory.chunks.iter_mut().zip(embedded).enumerate() {
             let vector = vector.map_err(|error| {
@@ -172,11 +184,14 @@ impl Call<'_> {
         deadline: Deadline,
     ) -> Answer<Vectors> {
         if let Some(given) = &draft.given {
+            if let Some(row) = self.place.collection().filter(|row| row.embedding_model != given.model) {
+                return Err(other_model(&given.model, &row.embedding_model).into());
+            }
             let vector = Vector::quantise(&given.unit)?;
             return Ok((Some(vector), Some(tag(&given.model, given.unit.len())), true));
         }
         // Without a vector in the command apply keeps the stored one as long as the text stays.
-        let Some(embedding) = self.shared.embedding.as_ref().filter(|_| !unchanged) else {
+        let Some(embedding) = self.embedding().filter(|_| !unchanged) else {
             return Ok((None, None, false));
         };
         let builtin = embedding.embedder().model_id();
@@ -191,6 +206,33 @@ impl Call<'_> {
             }
             Some(Ok(None)) | None => Ok((None, None, false)),
             Some(Err(error)) => Err(not_embedded("the text", &error.to_string()).at("content").into()),
+        }
+    }
+
+    /// The built-in model, where vectors of it have a place.
+    fn embedding(&self) -> Option<&Embedding> {
+        let embedding = self.shared.embedding.as_ref()?;
+        let other = |row: &CollectionRow| row.embedding_model != embedding.embedder().model_id();
+        (!self.place.collection().is_some_and(other)).then_some(embedding)
+    }
+}
+
+/// Refuses what would put a memory into another partition than it lies in.
+fn check_stays(space: &SpaceKey, partitions: usize, patch: &PatchBody) -> Answer<()> {
+    let gains = |named: bool| named && space.partition() > 0;
+    let moved = [
+        ("session", partitions > 1 && !matches!(patch.session, Change::Keep)),
+        ("fact", gains(matches!(patch.fact, Change::Set(_)))),
+        ("entities", gains(matches!(patch.entities, Change::Set(_)))),
+    ];
+    match moved.into_iter().find(|(_, moves)| *moves) {
+        None => Ok(()),
+        Some((field, _)) => {
+            let detail = format!(
+                "{field} decides in which partition of a collection a memory lies, and memories do not move: delete \
+                 this one and add it again"
+            );
+            Err(Problem::invalid(field, detail))
         }
     }
 }

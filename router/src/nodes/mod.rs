@@ -132,6 +132,11 @@ impl Nodes {
         Err(call::moved_away())
     }
 
+    /// The shard that a partition of a space lies on, as far as this router knows.
+    pub(crate) async fn shard_of(&self, space: &SpaceKey, deadline: Deadline) -> Answer<Shard> {
+        Ok(self.topology.owner(space.slot(), deadline).await?.group)
+    }
+
     /// Takes note of a position in an answer, so that later reads through this router never go
     /// behind it.
     pub(crate) fn observe(&self, seen: Option<v1::Seen>) -> Option<Seen> {

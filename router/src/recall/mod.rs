@@ -1,16 +1,18 @@
-//! `POST …/recall`: a scored search.
+//! `POST …/recall`: a scored search of one space, or of several together (`fan_out`), and many of them at
+//! once (`batch`).
 
+pub(crate) mod batch;
 mod diverse;
+pub(crate) mod fan_out;
 pub(crate) mod parse;
 pub(crate) mod situation;
 mod view;
 pub(crate) mod why_not;
 
-use crate::auth::InSpace;
+use crate::auth::{InSpace, Place};
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, micros_since};
 use crate::http::{Body, answer};
-use crate::nodes::{Client, ReadKind, ReadWish};
 use crate::shared::Shared;
 use crate::tokens;
 use crate::work::not_embedded;
@@ -18,8 +20,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use diverse::Diverse;
+use fan_out::{Asking, Found};
 use holdfast_core::access::{Access, Rights};
-use holdfast_core::space::SpaceKey;
 use holdfast_models::ModelProfile;
 use holdfast_proto::v1;
 use parse::{Query, QueryVector};
@@ -41,7 +43,8 @@ struct Recalled {
     index: String,
     scored: u64,
     partial: bool,
-    missing: [u16; 0],
+    /// The shards that did not answer in time.
+    missing: Vec<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     understood: Option<UnderstoodView>,
     /// How many results were left out for a small screen.
@@ -68,49 +71,66 @@ pub(crate) async fn recall(
     Body(body): Body,
 ) -> Answer<Response> {
     let started = Instant::now();
-    let (access, space) = caller.require(Rights::READ)?;
-    let mut query = Query::read(&body)?;
+    let (access, place) = caller.require_place(Rights::READ)?;
+    let query = Query::read(&body)?;
+    let deadline = Deadline::of(started, query.deadline.unwrap_or(shared.config.read_timeout));
+    let recalled =
+        run(Recall { shared: &shared, access: &access, place: &place, headers: &headers }, query, deadline);
+    answer(StatusCode::OK, &recalled.await?)
+}
+
+/// Who recalls, and where.
+#[derive(Clone, Copy)]
+struct Recall<'a> {
+    shared: &'a Shared,
+    access: &'a Access,
+    place: &'a Place,
+    headers: &'a HeaderMap,
+}
+
+async fn run(recall: Recall<'_>, mut query: Query, deadline: Deadline) -> Answer<Recalled> {
+    let started = Instant::now();
+    let Recall { shared, access, place, headers } = recall;
     let wish = tokens::wish(
         &access.tenant,
         query.token.as_deref(),
-        &headers,
+        headers,
         query.consistency,
         query.max_staleness_ms,
     )?;
-    let deadline = Deadline::of(started, query.deadline.unwrap_or(shared.config.read_timeout));
+    let spaces = fan_out::spaces(shared, access, place, &query.collections, deadline).await?;
 
     let embedding = Instant::now();
-    let model = embed(&shared, &mut query, deadline).await?;
+    let model = embed(shared, &mut query, deadline).await?;
     let embed = micros_since(embedding);
 
     let diverse = Diverse::of(&mut query);
     let searching = Instant::now();
-    let mut response = search(&shared, &access, &space, &query, model, &wish, deadline).await?;
+    let asking = Asking { shared, access, spaces: &spaces, wish: &wish, deadline };
+    let Found { mut response, seen, missing } = fan_out::find(asking, &query, model).await?;
     let search = micros_since(searching);
 
     let merging = Instant::now();
     if let Some(diverse) = diverse {
-        response.results = diverse.choose(&shared, response.results, query.explain, deadline).await?;
+        response.results = diverse.choose(shared, response.results, query.explain, deadline).await?;
     }
-    let seen = shared.nodes.observe(response.seen);
     let mut results = response.results;
     let capped = query.situation.is_mobile.then(|| cap(&mut results)).filter(|capped| *capped > 0);
     let hits: Answer<Vec<Hit>> = results.into_iter().map(hit).collect();
-    let recalled = Recalled {
+    Ok(Recalled {
         recall_id: Uuid::now_v7().to_string(),
         results: hits?,
         exact: response.exact,
         bound_met: response.bound_met,
         index: response.index,
         scored: response.scored,
-        partial: false,
-        missing: [],
+        partial: !missing.is_empty(),
+        missing,
         token: tokens::text(&access.tenant, seen)?,
         understood: query.explain.then(|| query.understood.view()),
         capped,
         took_us: Took { embed, search, merge: micros_since(merging), total: micros_since(started) },
-    };
-    answer(StatusCode::OK, &recalled)
+    })
 }
 
 /// Most characters of all results together on a small screen.
@@ -172,19 +192,12 @@ pub(crate) async fn embed(
     }
 }
 
-pub(crate) async fn search(
-    shared: &Shared,
-    access: &Access,
-    space: &SpaceKey,
-    query: &Query,
-    model: Option<ModelProfile>,
-    wish: &ReadWish,
-    deadline: Deadline,
-) -> Answer<v1::RecallResponse> {
+/// What a node is asked, but for the space and how fresh the answer must be.
+pub(crate) fn request(access: &Access, query: &Query, model: Option<ModelProfile>) -> v1::RecallRequest {
     let vector = query.vector.as_ref();
-    let request = v1::RecallRequest {
+    v1::RecallRequest {
         access: Some(access.clone().into()),
-        space: Some(space.into()),
+        space: None,
         read: None,
         query: query.text.clone().unwrap_or_default(),
         vector: vector.map(|vector| vector.unit.clone()).unwrap_or_default(),
@@ -214,12 +227,8 @@ pub(crate) async fn search(
             cos_mean_prior: model.cos_mean_prior,
             cos_dev_prior: model.cos_dev_prior,
         }),
-    };
-    let ask = |mut client: Client, read| {
-        let request = v1::RecallRequest { read: Some(read), ..request.clone() };
-        async move { client.recall(request).await }
-    };
-    shared.nodes.read_space(ReadKind::Scan, space, wish, deadline, ask).await
+        pool: None,
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::http::json;
 use crate::http::time::Time;
 use crate::memories::embedding::model_name;
 use crate::tokens::Consistency;
-use holdfast_core::limits::{QUERY_BYTES_MAX, TOP_K_MAX};
+use holdfast_core::limits::{QUERY_BYTES_MAX, TOP_K_MAX, check_id};
 use holdfast_core::score::{Profile, Weights, WeightsError};
 use holdfast_core::{Error, Result};
 use holdfast_proto::v1;
@@ -46,7 +46,7 @@ macro_rules! recall_body {
                     consistency: self.consistency,
                     token: self.token,
                     deadline_ms: self.deadline_ms,
-                    _require_all: self._require_all,
+                    require_all: self.require_all,
                     collections: self.collections,
                     diversity: self.diversity,
                     intent: self.intent,
@@ -78,9 +78,7 @@ macro_rules! recall_body {
             pub(crate) consistency: Option<$crate::tokens::Consistency>,
             pub(crate) token: Option<String>,
             pub(crate) deadline_ms: Option<u64>,
-            /// A user's space has one partition, so that all of it is always required.
-            #[serde(rename = "require_all")]
-            pub(crate) _require_all: Option<bool>,
+            pub(crate) require_all: Option<bool>,
             pub(crate) collections: Option<$crate::http::json::Bounded<String, 64>>,
             pub(crate) diversity: Option<f64>,
             pub(crate) intent: Option<String>,
@@ -102,6 +100,8 @@ pub(crate) struct Call {
     pub(crate) top_k_default: u32,
     /// The same on a small screen.
     pub(crate) top_k_mobile: u32,
+    /// Whether the call can ask several spaces.
+    pub(crate) spans: bool,
 }
 
 impl Call {
@@ -111,7 +111,7 @@ impl Call {
     }
 
     pub(super) const RECALL: Self =
-        Self { needs_query: true, top_k_default: TOP_K_DEFAULT, top_k_mobile: TOP_K_MOBILE };
+        Self { needs_query: true, top_k_default: TOP_K_DEFAULT, top_k_mobile: TOP_K_MOBILE, spans: true };
 }
 
 /// Both default to now: what is true by what was believed, or what was true by what is believed.
@@ -183,6 +183,10 @@ pub(crate) struct Query {
     pub(crate) diversity: Option<f64>,
     /// Whether the results shall come with their vectors.
     pub(crate) with_vectors: bool,
+    /// Shared collections that are searched too, each once.
+    pub(crate) collections: Vec<String>,
+    /// Whether an answer without one of the shards is of no use.
+    pub(crate) require_all: bool,
     /// What is wanted beside the results.
     pub(crate) beside: Option<v1::Beside>,
     /// The memory of which it is asked why it is among the results or not.
@@ -199,7 +203,7 @@ impl Query {
     }
 
     pub(crate) fn of(body: RecallBody, call: Call) -> Result<Self> {
-        refuse_unsupported(&body)?;
+        refuse_unsupported(&body, call)?;
         let text = body.query.map(check_text).transpose()?;
         let unit = body.embedding.map(|embedding| embedding.unit("embedding")).transpose()?;
         let model = model_name(unit.is_some(), body.embedding_model)?;
@@ -234,6 +238,8 @@ impl Query {
             as_of: body.as_of.map(|as_of| as_of.read(now_us)).transpose()?,
             diversity: body.diversity.map(diversity).transpose()?,
             with_vectors: false,
+            collections: body.collections.map(|names| collections(names.0)).transpose()?.unwrap_or_default(),
+            require_all: body.require_all.unwrap_or(false),
             beside: None,
             trace: None,
             consistency: body.consistency,
@@ -247,8 +253,9 @@ impl Query {
     }
 }
 
-fn refuse_unsupported(body: &RecallBody) -> Result<()> {
-    let asked = [("collections", body.collections.as_ref().is_some_and(|names| !names.0.is_empty()))];
+fn refuse_unsupported(body: &RecallBody, call: Call) -> Result<()> {
+    let asked =
+        [("collections", !call.spans && body.collections.as_ref().is_some_and(|names| !names.0.is_empty()))];
     match asked.into_iter().find(|(_, asked)| *asked) {
         Some((field, _)) => Err(Error::invalid(field, format!("{field} is not supported yet; leave it out"))),
         None => Ok(()),
@@ -328,6 +335,18 @@ fn min_score(value: f64) -> Result<f64> {
     Ok(value)
 }
 
+/// The names of collections, each once.
+fn collections(names: Vec<String>) -> Result<Vec<String>> {
+    let mut known: Vec<String> = Vec::with_capacity(names.len());
+    for (at, name) in names.into_iter().enumerate() {
+        check_id(&format!("collections[{at}]"), &name)?;
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    Ok(known)
+}
+
 fn diversity(value: f64) -> Result<f64> {
     if !(0.0..=1.0).contains(&value) {
         return Err(Error::invalid("diversity", format!("diversity is {value}; give 0 to 1")));
@@ -398,7 +417,9 @@ mod tests {
             (json!({"query": "q", "consistency": "eventual"}), "consistency"),
             (json!({"query": "q", "situation": {"now": "today"}}), "situation.now"),
             (json!({"query": "q", "situation": {"device": ""}}), "situation.device"),
-            (json!({"query": "q", "collections": ["products"]}), "collections"),
+            (json!({"query": "q", "collections": ["products", ""]}), "collections[1]"),
+            (json!({"query": "q", "collections": "products"}), "collections"),
+            (json!({"query": "q", "require_all": 1}), "require_all"),
             (json!({"query": "q", "as_of": {}}), "as_of"),
             (json!({"query": "q", "as_of": {"valid": "yesterday"}}), "as_of.valid"),
             (json!({"query": "q", "conflicts": "newest"}), "conflicts"),
@@ -413,6 +434,15 @@ mod tests {
             let error = read(body).err().unwrap();
             assert_eq!(error.field.as_deref(), Some(field), "{short}: {}", error.detail);
         }
+    }
+
+    #[test]
+    fn collections_are_named_once() {
+        let query = read(json!({"query": "q", "collections": ["产品", "b", "产品"]})).unwrap();
+        assert_eq!(query.collections, ["产品", "b"]);
+        let many: Vec<String> = (0..65).map(|n| format!("c{n}")).collect();
+        let error = read(json!({"query": "q", "collections": many})).err().unwrap();
+        assert_eq!(error.code, holdfast_core::ErrorCode::TooLarge);
     }
 
     #[test]

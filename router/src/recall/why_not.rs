@@ -1,9 +1,10 @@
 //! `POST …/recall:why-not`: why a memory is not among the results of a recall, or that it is.
 
 use super::diverse::Diverse;
+use super::fan_out::{Asking, Found, find};
 use super::parse::{Call, Query, recall_body};
 use super::view::{Parts, Ranks, hit, to_nine_places};
-use super::{cap, embed, search};
+use super::{cap, embed};
 use crate::auth::InSpace;
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
@@ -113,7 +114,7 @@ pub(crate) async fn why_not(
     let body: WhyNotBody = json::body(&body)?;
     let (id, recall) = body.split();
     check_id("id", &id)?;
-    let mut query = Query::of(recall, Call::RECALL)?;
+    let mut query = Query::of(recall, Call { spans: false, ..Call::RECALL })?;
     query.trace = Some(id.clone());
     let wish = tokens::wish(
         &access.tenant,
@@ -126,8 +127,9 @@ pub(crate) async fn why_not(
     let model = embed(&shared, &mut query, deadline).await?;
     let top_k = query.top_k;
     let diverse = Diverse::of(&mut query);
-    let mut response = search(&shared, &access, &space, &query, model, &wish, deadline).await?;
-    let seen = shared.nodes.observe(response.seen);
+    let spaces = std::slice::from_ref(&space);
+    let asking = Asking { shared: &shared, access: &access, spaces, wish: &wish, deadline };
+    let Found { mut response, seen, .. } = find(asking, &query, model).await?;
     let token = tokens::text(&access.tenant, seen)?;
     if let Some(diverse) = diverse {
         response.results = diverse.choose(&shared, response.results, false, deadline).await?;

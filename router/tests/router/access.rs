@@ -7,7 +7,7 @@ use holdfast_router::new_api_key;
 use serde_json::json;
 
 /// Puts a key into the meta group, as an operator did some time ago.
-fn grant(world: &World, tenant: &str, user: Option<&str>, rights: Rights) -> String {
+pub fn grant(world: &World, tenant: &str, user: Option<&str>, rights: Rights) -> String {
     let (key, row) = new_api_key(tenant, user, rights, "test", None);
     put(world, row);
     key

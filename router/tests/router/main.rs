@@ -7,6 +7,7 @@ mod admin;
 mod bad_input;
 mod blocks;
 mod chunks;
+mod collections;
 mod common;
 mod context;
 mod facts;

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 mod blocks;
 mod chunks;
+mod collections;
 mod erase;
 mod facts;
 mod facts_random;

@@ -163,8 +163,9 @@ fn no_command_is_newer_than_the_state_machine() {
         ),
         Command::HashPoint,
         Command::Sweep { limit: 1 },
+        Command::Meta(Box::new(MetaCommand::PutCollection(Default::default()))),
     ];
     let known: Vec<u32> = commands.iter().map(Command::known_since).collect();
-    assert_eq!(known, [0, 2, 1, 0]);
+    assert_eq!(known, [0, 2, 1, 0, 5]);
     assert!(known.iter().all(|since| *since <= crate::apply::STATE_VERSION));
 }

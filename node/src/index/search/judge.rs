@@ -1,7 +1,7 @@
 use super::super::image::Image;
 use super::{Query, RelevanceMode, Scratch};
 use holdfast_core::score::{Constants, Relevance, Rows, keyword_relevance, vector_relevance};
-use holdfast_core::text::Addressed;
+use holdfast_core::text::{Addressed, SpeakerNames};
 
 /// Computes S of rows, in whichever way the query asks for.
 pub(super) enum Judge {
@@ -18,6 +18,22 @@ pub(super) enum Judge {
     },
 }
 
+/// Whom the query addresses, by the interned id of this image.
+fn addressed(image: &Image, query: &Query<'_>) -> Addressed {
+    let Some(names) = query.speakers else {
+        return image.speaker_names().addressed(query.text);
+    };
+    let all = SpeakerNames::new((0..).zip(names.iter().map(String::as_str)));
+    match all.addressed(query.text) {
+        Addressed::Speaker(at) => {
+            let speaker = names.get(at as usize).and_then(|name| image.speakers.find(name));
+            // Who is meant speaks elsewhere: nobody here is preferred.
+            speaker.map_or(Addressed::Nobody, Addressed::Speaker)
+        }
+        other => other,
+    }
+}
+
 impl Judge {
     pub(super) fn new(image: &Image, query: &Query<'_>, constants: &Constants, query_weight: f32) -> Self {
         if !query.asks() {
@@ -25,7 +41,7 @@ impl Judge {
         }
         match query.relevance {
             RelevanceMode::Fused => {
-                let addressed = image.speaker_names().addressed(query.text);
+                let addressed = addressed(image, query);
                 let relevance = Relevance::new(constants, &query.recipe, addressed);
                 Self::Fused { relevance, addressed, has_vector: query.vector.is_some() }
             }

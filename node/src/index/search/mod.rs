@@ -46,6 +46,10 @@ pub use trace::{Sight, Trace};
 /// A thread keeps its buffers from search to search, unless they grew beyond this many rows.
 const KEPT_ROWS_MAX: usize = 1 << 17;
 
+/// Most speakers that one partition names: two that are different already address nobody, unless one of
+/// them hides the other.
+pub const NAMED_MAX: usize = 64;
+
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
@@ -89,6 +93,13 @@ impl Image {
     /// As [`Image::search`].
     pub fn corpus(&self, query: &Query<'_>) -> Result<CorpusStats> {
         with_scratch(|scratch| Ok(Pass::new(self, query, scratch)?.corpus()))
+    }
+
+    /// The names of the speakers of whom the query holds something, to be put together with those of the
+    /// recall's other partitions: at most [`NAMED_MAX`].
+    pub fn named(&self, query: &Query<'_>) -> Vec<String> {
+        let named = self.speaker_names().named(query.text);
+        named.into_iter().take(NAMED_MAX).filter_map(|id| self.speakers.name(id)).map(str::to_owned).collect()
     }
 
     /// The sums for the constants of a recall, by the merged counts of all of its partitions.

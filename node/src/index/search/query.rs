@@ -114,6 +114,9 @@ pub struct Query<'a> {
     pub trace: Option<u64>,
     /// By when the answer is wanted. A search that is not exact ends soon enough, with what it has.
     pub deadline: Option<Instant>,
+    /// In a recall over several partitions: the names that the query holds something of, of the speakers of
+    /// all of them ([`Image::named`](super::super::image::Image::named)). The image's own, if missing.
+    pub speakers: Option<&'a [String]>,
 }
 
 /// The sort of memories that is preferred.
@@ -171,6 +174,7 @@ impl Default for Query<'_> {
             situation: None,
             trace: None,
             deadline: None,
+            speakers: None,
         }
     }
 }

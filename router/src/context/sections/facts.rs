@@ -15,7 +15,7 @@ pub(super) fn items(found: &Found) -> Result<Vec<Item>> {
     for scored in found.recall.results.iter().chain(&found.recall.stating) {
         for stated in scored.stated.iter().filter(|stated| stated.current) {
             let memory = Item::of_memory(Section::Facts, scored)?;
-            let id = fact_id(&memory.id, stated.ordinal);
+            let id = fact_id(&memory.memory, stated.ordinal);
             // A memory that is a result too comes twice.
             if items.iter().any(|item: &Item| item.id == id) {
                 continue;
@@ -23,8 +23,10 @@ pub(super) fn items(found: &Found) -> Result<Vec<Item>> {
             let Some(text) = words(stated) else { continue };
             items.push(Item {
                 id,
+                // What two spaces say of one subject is no contradiction that either could have seen.
                 group: (!stated.exclusive).then(|| {
-                    [&stated.subject, &stated.predicate, &stated.about].map(String::as_str).join("\0")
+                    let space = memory.source.space.as_deref().unwrap_or_default();
+                    [space, &stated.subject, &stated.predicate, &stated.about].join("\0")
                 }),
                 since_us: stated.from_us,
                 ..memory.with_text(&text)

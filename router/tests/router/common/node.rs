@@ -5,8 +5,9 @@ use super::{reads, tiers};
 use holdfast_core::access::{Access, ApiKeyRow, ClusterRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::codec::Stored;
-use holdfast_core::command::{Command, MetaCommand};
+use holdfast_core::command::{Add, Command, MetaCommand, NewMemory, Origin, SpaceCommand, Write};
 use holdfast_core::keys::{self, meta};
+use holdfast_core::memory::{Counters, IndexRow};
 use holdfast_core::outcome::Outcome;
 use holdfast_core::shard_map::ShardMap;
 use holdfast_core::space::{Shard, SpaceKey};
@@ -18,7 +19,7 @@ use holdfast_proto::v1::node_server::{Node, NodeServer};
 use holdfast_proto::v1::{self, read_meta_request::What};
 use holdfast_proto::{MESSAGE_BYTES_MAX, Refused, check_graph, graph_of};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -41,6 +42,10 @@ pub struct Cluster {
     nodes: Vec<Arc<FakeNode>>,
     /// How many writes reached apply.
     pub applied: AtomicUsize,
+    /// A shard whose searches are never answered; 0 for none.
+    pub silent_shard: AtomicU16,
+    /// A shard of which searches only hear that it has no leader, at once; 0 for none.
+    pub refusing_shard: AtomicU16,
     /// Who owns which slot.
     pub map: Mutex<ShardMap>,
     /// The epoch of the map that nodes tell; those that refuse know the newest one.
@@ -115,6 +120,8 @@ impl Cluster {
             leader: AtomicU64::new(1),
             nodes: known.clone(),
             applied: AtomicUsize::new(0),
+            silent_shard: AtomicU16::new(0),
+            refusing_shard: AtomicU16::new(0),
             map: Mutex::new(ShardMap::initial(SHARDS)),
             told_epoch: AtomicU64::new(u64::MAX),
         });
@@ -147,6 +154,51 @@ impl Cluster {
 
     pub fn owner(&self, space: &SpaceKey) -> Shard {
         self.map.lock().unwrap().owner(space.slot())
+    }
+
+    /// The ids of the memories of a partition.
+    pub fn memories(&self, space: &SpaceKey) -> Vec<String> {
+        let mut groups = self.groups.lock().unwrap();
+        let state = &groups.entry(self.owner(space).0).or_default().state;
+        reads::ids(state, space)
+    }
+
+    /// Whether all of a partition is being erased.
+    pub fn is_erasing(&self, space: &SpaceKey) -> bool {
+        let mut groups = self.groups.lock().unwrap();
+        let state = &groups.entry(self.owner(space).0).or_default().state;
+        let row = state.get(&keys::counters::key(space)).unwrap();
+        row.is_some_and(|row| Counters::decode(&row).unwrap().erasing.is_some())
+    }
+
+    /// Stores a memory as another router would.
+    pub fn add_plain(&self, space: &SpaceKey, id: &str) {
+        let index = IndexRow { id: id.into(), importance: 0.5, ..IndexRow::default() };
+        let memory = NewMemory {
+            id_chosen: true,
+            content: id.into(),
+            tokens: 1,
+            text_hash: 1,
+            confidence: 1.0,
+            statements: Vec::new(),
+            whole: false,
+            conflicts: Vec::new(),
+            source: None,
+            derived_from: Vec::new(),
+            chunks: Vec::new(),
+            index,
+            event_given: false,
+        };
+        let add = Add {
+            origin: Origin::Caller,
+            model: None,
+            vectors_given: false,
+            partial: false,
+            items: vec![memory],
+        };
+        let command = SpaceCommand { space: space.clone(), idempotency: None, write: Write::Add(add) };
+        let (outcome, _) = self.apply(self.owner(space).0, &Command::Space(Box::new(command)));
+        assert!(matches!(outcome, Outcome::Items { .. }), "{outcome:?}");
     }
 
     /// Moves a space, with all that is in its shard, to another one that is empty.
@@ -215,6 +267,18 @@ impl Service {
         let map_epoch = Some(self.cluster.map.lock().unwrap().epoch());
         let route = v1::Route::WrongShard;
         Err(Refused { error, route, leader: None, retry_after_ms: None, map_epoch }.into())
+    }
+
+    /// Whether the shard of a space answers searches.
+    async fn answers(&self, space: &SpaceKey) -> Result<(), Status> {
+        let shard = self.cluster.owner(space).0;
+        if self.cluster.silent_shard.load(Ordering::SeqCst) == shard {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        if self.cluster.refusing_shard.load(Ordering::SeqCst) == shard {
+            return Err(refuse(Error::new(ErrorCode::Unavailable, "no quorum now"), v1::Route::Retry, None));
+        }
+        Ok(())
     }
 
     /// Whether this node answers for the leader; what it says if not.
@@ -350,9 +414,23 @@ impl Node for Service {
         let request = request.into_inner();
         self.may_read(request.read.as_ref()).await?;
         let space = self.space(request.access.clone(), request.space.clone())?;
+        self.answers(&space).await?;
         let read = request.read;
         let (response, seen) = self.read(&space, read, |state| reads::recall(state, &space, &request))?;
         Ok(Response::new(v1::RecallResponse { seen, ..response }))
+    }
+
+    async fn recall_stats(
+        &self,
+        request: Request<v1::RecallStatsRequest>,
+    ) -> Answer<v1::RecallStatsResponse> {
+        let request = request.into_inner().recall.unwrap();
+        self.may_read(request.read.as_ref()).await?;
+        let space = self.space(request.access.clone(), request.space.clone())?;
+        self.answers(&space).await?;
+        let read = request.read;
+        let (response, seen) = self.read(&space, read, |state| Ok(reads::stats(state, &space, &request)))?;
+        Ok(Response::new(v1::RecallStatsResponse { seen, ..response }))
     }
 
     async fn list_facts(&self, request: Request<v1::ListFactsRequest>) -> Answer<v1::ListFactsResponse> {
@@ -440,6 +518,8 @@ impl Node for Service {
             What::Tenants(_) => all(meta::tenants()),
             What::Cluster(_) => one(meta::cluster()),
             What::FactRules(tenant) => one(meta::fact_rules(&tenant)),
+            What::Collection(of) => one(meta::collection(&of.tenant, &of.name)),
+            What::CollectionsOf(tenant) => all(meta::collections(&tenant)),
             What::KeysOf(keys) => all(meta::api_keys())
                 .into_iter()
                 .filter(|row| {

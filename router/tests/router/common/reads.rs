@@ -45,6 +45,11 @@ fn rows(state: &BTreeState, space: &SpaceKey) -> Vec<(u64, IndexRow)> {
         .collect()
 }
 
+/// The ids of all memories.
+pub fn ids(state: &BTreeState, space: &SpaceKey) -> Vec<String> {
+    rows(state, space).into_iter().map(|(_, index)| index.id).collect()
+}
+
 pub fn list(
     state: &BTreeState,
     space: &SpaceKey,
@@ -175,6 +180,27 @@ pub fn sessions(
     sessions.truncate(request.limit as usize);
     let next = sessions.last().filter(|_| more).map(|session| session.id.clone());
     (sessions, next)
+}
+
+/// Counts as a node does; the scores here need none, so the sums are those of nothing.
+pub fn stats(state: &BTreeState, space: &SpaceKey, request: &v1::RecallRequest) -> v1::RecallStatsResponse {
+    let terms = analyze_query(&request.query).terms;
+    let all = rows(state, space);
+    match &request.pool {
+        None => {
+            let df = |term: &String| {
+                let has = |index: &IndexRow| index.terms.iter().any(|(known, _)| known == term);
+                all.iter().filter(|(_, index)| has(index)).count() as u64
+            };
+            let total_len = all.iter().map(|(_, index)| u64::from(index.terms_len)).sum();
+            let corpus = v1::Corpus { rows: all.len() as u64, total_len, df: terms.iter().map(df).collect() };
+            v1::RecallStatsResponse { corpus: Some(corpus), ..v1::RecallStatsResponse::default() }
+        }
+        Some(pool) => {
+            assert_eq!(pool.corpus.as_ref().unwrap().df.len(), terms.len(), "counts of the same words");
+            v1::RecallStatsResponse { sums: Some(v1::Sums::default()), ..v1::RecallStatsResponse::default() }
+        }
+    }
 }
 
 /// Ranks by shared terms and cosine: enough to see that the right things arrive.

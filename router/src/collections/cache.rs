@@ -1,0 +1,120 @@
+//! The rows of shared collections, read through from the meta group.
+
+use crate::http::problem::{Answer, Problem};
+use crate::http::time::Deadline;
+use crate::nodes::Nodes;
+use holdfast_core::collection::CollectionRow;
+use holdfast_core::limits::check_id;
+use holdfast_core::{Error, ErrorCode};
+use holdfast_proto::v1::{CollectionName, read_meta_request::What};
+use moka::Expiry;
+use moka::future::Cache;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a collection is taken to be there without asking: a deletion through another router is
+/// noticed within this time.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+/// How long one that is not there is remembered, so that guesses do not reach the meta group.
+const UNKNOWN_FOR: Duration = Duration::from_secs(5);
+/// How long a collection is gone by while the meta group does not answer. Far below the time for which
+/// the name of a deleted one is remembered
+/// ([`COLLECTION_KEEP_US`](holdfast_core::limits::COLLECTION_KEEP_US)).
+const STALE_FOR: Duration = Duration::from_secs(600);
+/// How long one who has a row to fall back on waits for the meta group.
+const REFRESH_MAX: Duration = Duration::from_millis(500);
+const COLLECTIONS_MAX: u64 = 100_000;
+
+/// Tenant and name.
+type Key = (String, String);
+
+/// The collections that are used through this router.
+pub(crate) struct CollectionCache {
+    fresh: Cache<Key, Option<Arc<CollectionRow>>>,
+    /// What was last read, for the time in which reading fails.
+    stale: Cache<Key, Arc<CollectionRow>>,
+}
+
+struct Lifetime;
+
+impl Expiry<Key, Option<Arc<CollectionRow>>> for Lifetime {
+    fn expire_after_create(&self, _: &Key, row: &Option<Arc<CollectionRow>>, _: Instant) -> Option<Duration> {
+        Some(if row.is_some() { KNOWN_FOR } else { UNKNOWN_FOR })
+    }
+}
+
+impl CollectionCache {
+    pub(crate) fn new() -> Self {
+        Self {
+            fresh: Cache::builder().max_capacity(COLLECTIONS_MAX).expire_after(Lifetime).build(),
+            stale: Cache::builder().max_capacity(COLLECTIONS_MAX).time_to_live(STALE_FOR).build(),
+        }
+    }
+
+    /// A collection of a tenant. Requests that come together read it once.
+    ///
+    /// # Errors
+    /// `not_found` if there is none of this name.
+    pub(crate) async fn of(
+        &self,
+        nodes: &Nodes,
+        tenant: &str,
+        name: &str,
+        deadline: Deadline,
+    ) -> Answer<Arc<CollectionRow>> {
+        check_id("collection", name)?;
+        let key = (tenant.to_owned(), name.to_owned());
+        let known = self.stale.get(&key).await;
+        let limit = if known.is_some() { REFRESH_MAX.min(deadline.left()) } else { deadline.left() };
+        let ask = async {
+            let row = read(nodes, tenant, name, Deadline::after(limit)).await?;
+            let row = row.filter(|row| row.deleted_us.is_none()).map(Arc::new);
+            match &row {
+                Some(row) => self.stale.insert(key.clone(), Arc::clone(row)).await,
+                None => self.stale.invalidate(&key).await,
+            }
+            Ok::<_, Problem>(row)
+        };
+        let row = match (self.fresh.try_get_with_by_ref(&key, ask).await, known) {
+            (Ok(row), _) => row,
+            (Err(_), Some(known)) => {
+                tracing::warn!(
+                    tenant,
+                    "the meta group does not answer; a collection is taken to be as it was"
+                );
+                // Asked again after a while, not by every request.
+                self.fresh.entry_by_ref(&key).or_insert(Some(known)).await.into_value()
+            }
+            (Err(problem), None) => return Err(Problem::clone(&problem)),
+        };
+        row.ok_or_else(no_such_collection)
+    }
+
+    /// Forgets one that was just made or deleted through this router.
+    pub(crate) async fn forget(&self, tenant: &str, name: &str) {
+        let key = (tenant.to_owned(), name.to_owned());
+        self.fresh.invalidate(&key).await;
+        self.stale.invalidate(&key).await;
+    }
+}
+
+/// The one answer to a name that there is no collection of, whether there ever was.
+pub(super) fn no_such_collection() -> Problem {
+    let detail = "there is no such collection; make it first with PUT /v1/collections/{name}";
+    Error::new(ErrorCode::NotFound, detail).at("collection").into()
+}
+
+/// The row of a name, that of a deleted collection too.
+pub(super) async fn read(
+    nodes: &Nodes,
+    tenant: &str,
+    name: &str,
+    deadline: Deadline,
+) -> Answer<Option<CollectionRow>> {
+    let of = CollectionName { tenant: tenant.to_owned(), name: name.to_owned() };
+    let mut rows: Vec<CollectionRow> = nodes.read_meta(What::Collection(of), deadline).await?;
+    match (rows.pop(), rows.is_empty()) {
+        (row, true) => Ok(row),
+        _ => Err(Problem::new(ErrorCode::Internal, "a node answered several rows of one collection")),
+    }
+}

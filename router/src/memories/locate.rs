@@ -1,0 +1,76 @@
+//! Where a memory lies: in a collection its id does not tell the partition, so all are asked.
+
+use super::get::not_found;
+use crate::http::problem::{Answer, Problem};
+use futures::stream::{FuturesUnordered, StreamExt};
+use holdfast_core::space::SpaceKey;
+use holdfast_core::token::Seen;
+use std::future::Future;
+
+/// What one partition answers: what was found there, if anything, and what was seen.
+pub(super) type Looked<T> = (Option<T>, Option<Seen>);
+
+/// Looks in all partitions at once, and answers with what is found first and where.
+///
+/// # Errors
+/// `not_found` if all of them answered that there is nothing. If one of them did not answer, it may be
+/// there: then that partition's problem is the answer.
+pub(super) async fn look<T, F>(
+    spaces: &[SpaceKey],
+    ask: impl Fn(SpaceKey) -> F,
+) -> Answer<(T, SpaceKey, Vec<Seen>)>
+where
+    F: Future<Output = Answer<Looked<T>>>,
+{
+    let mut asked: FuturesUnordered<_> = spaces
+        .iter()
+        .map(|space| {
+            let looking = ask(space.clone());
+            async move { (space, looking.await) }
+        })
+        .collect();
+    let mut seen = Vec::new();
+    let mut problem: Option<Problem> = None;
+    while let Some((space, looked)) = asked.next().await {
+        match looked {
+            Ok((found, at)) => {
+                seen.extend(at);
+                if let Some(found) = found {
+                    return Ok((found, space.clone(), seen));
+                }
+            }
+            Err(failed) => {
+                problem.get_or_insert(failed);
+            }
+        }
+    }
+    Err(problem.unwrap_or_else(not_found))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use holdfast_core::ErrorCode;
+
+    #[tokio::test]
+    async fn nothing_is_denied_before_all_have_answered() {
+        let spaces: Vec<SpaceKey> = (0..3).map(|at| SpaceKey::shared("t", "c", at).unwrap()).collect();
+        let silent = || Problem::new(ErrorCode::Unavailable, "no leader");
+        let answer = |space: SpaceKey, there: Option<u8>, down: Option<u8>| async move {
+            match space.partition() {
+                at if Some(at) == down => Err(silent()),
+                at => Ok((there.filter(|there| *there == at), None)),
+            }
+        };
+        let look = async |there, down| {
+            let found = super::look(&spaces, |space| answer(space, there, down)).await;
+            found.map(|(found, space, _)| (found, space.partition())).map_err(|problem| problem.error.code)
+        };
+        assert_eq!(look(Some(2), None).await, Ok((2, 2)));
+        assert_eq!(look(Some(1), Some(2)).await, Ok((1, 1)));
+        assert_eq!(look(None, None).await, Err(ErrorCode::NotFound));
+        assert_eq!(look(None, Some(0)).await, Err(ErrorCode::Unavailable));
+        assert_eq!(look(Some(2), Some(2)).await, Err(ErrorCode::Unavailable));
+    }
+}
