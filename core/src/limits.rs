@@ -138,6 +138,8 @@ pub const HISTORY_VERSIONS_MAX: u64 = 100;
 pub const EXPIRE_ROWS_MAX: usize = 256;
 /// Most memories that one erasure names.
 pub const ERASE_IDS_MAX: usize = 1_000;
+/// Most memories that one look-up of their partition names.
+pub const LOCATE_IDS_MAX: usize = 1_000;
 /// Most memories that one memory is made from.
 pub const DERIVED_FROM_MAX: usize = 1_000;
 /// Most derived memories that go at once with what they were made from; what is left is due at once.

@@ -217,6 +217,8 @@ fn common_routes() -> Routes<Arc<Shared>> {
         .route("/graph:merge", post(graph::merge::merge))
         .route("/graph:split", post(graph::merge::split))
         .route("/erasures", post(lifecycle::erase::erase))
+        .route("/export", get(transfer::export::export))
+        .route("/import", post(transfer::import::import))
 }
 
 /// What exists below a shared collection.
@@ -254,8 +256,6 @@ fn user_routes() -> Routes<Arc<Shared>> {
         .route("/sessions/{id}/turns", post(sessions::append::append).get(sessions::read::turns))
         .route("/stats", get(lifecycle::stats::stats))
         .route("/erasures/{id}", get(lifecycle::receipt::receipt))
-        .route("/export", get(transfer::export::export))
-        .route("/import", post(transfer::import::import))
 }
 
 fn client_routes(shared: &Arc<Shared>) -> Routes {

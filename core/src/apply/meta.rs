@@ -153,7 +153,7 @@ fn same_collection(known: &CollectionRow, wanted: &CollectionRow) -> Step<Outcom
     if known.partitions != wanted.partitions {
         let detail = format!(
             "this collection has {} partitions, which never change; leave partitions as they are, or make \
-             another collection and add the memories there",
+             another collection and import an export of this one there",
             known.partitions
         );
         return changed("partitions", detail);

@@ -3,7 +3,7 @@ use prometheus::{HistogramVec, IntCounterVec};
 use std::time::Instant;
 
 /// The calls of the service: one label value for each.
-const METHODS: [&str; 19] = [
+const METHODS: [&str; 20] = [
     "write",
     "get",
     "list",
@@ -23,6 +23,7 @@ const METHODS: [&str; 19] = [
     "export",
     "space_stats",
     "get_erasure",
+    "locate",
 ];
 
 /// Calls that routers make.

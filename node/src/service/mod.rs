@@ -350,6 +350,13 @@ impl v1::node_server::Node for NodeService {
         self.answer("space_stats", self.read_stats(request.into_inner())).await
     }
 
+    async fn locate(
+        &self,
+        request: Request<v1::LocateRequest>,
+    ) -> Result<Response<v1::LocateResponse>, Status> {
+        self.answer("locate", self.locate_memories(request.into_inner())).await
+    }
+
     async fn get_erasure(
         &self,
         request: Request<v1::GetErasureRequest>,

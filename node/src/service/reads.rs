@@ -2,6 +2,7 @@ use super::gate::Asked;
 use super::{NodeService, Replica, refusals};
 use crate::raft::GroupId;
 use crate::shard::ShardState;
+use holdfast_core::Error;
 use holdfast_core::access::Rights;
 use holdfast_core::codec::Stored;
 use holdfast_core::filter::{Filter, IndexRowView};
@@ -46,6 +47,41 @@ impl NodeService {
         let seen = Some(self.seen(group, &replica.state));
         let memory = Rows::open(&replica.state, space)?.memory(&request.id)?;
         Ok(v1::GetResponse { memory, seen })
+    }
+
+    /// Which memories are here. Whoever may write learns as much from the answers to writes.
+    pub(super) async fn locate_memories(
+        &self,
+        request: v1::LocateRequest,
+    ) -> Result<v1::LocateResponse, Refused> {
+        let read = request.read.as_ref();
+        let owner = read.and_then(|read| read.owner);
+        let (space, group, replica) = self.enter(request.access, request.space, Rights::WRITE, owner)?;
+        if request.ids.len() > limits::LOCATE_IDS_MAX {
+            let detail = format!("at most {} ids in one look-up", limits::LOCATE_IDS_MAX);
+            return Err(Error::too_large("ids", detail).into());
+        }
+        request.ids.iter().try_for_each(|id| limits::check_id("ids", id))?;
+        let deadline = self.ready(group, replica, read).await?;
+        let seen = Some(self.seen(group, &replica.state));
+        let state = Arc::clone(&replica.state);
+        self.on_search_pool(deadline, move || {
+            let reader = state.reader();
+            let is = |key: Vec<u8>| {
+                let row = reader.get(&key).map_err(|error| refusals::corrupted(&error))?;
+                Ok::<_, Refused>(row.is_some())
+            };
+            let (mut there, mut deleted) = (Vec::new(), Vec::new());
+            for (at, id) in (0u32..).zip(&request.ids) {
+                if is(keys::memory::key(&space, id))? {
+                    there.push(at);
+                } else if is(keys::tombstone::key(&space, id))? {
+                    deleted.push(at);
+                }
+            }
+            Ok(v1::LocateResponse { there, deleted, seen })
+        })
+        .await
     }
 
     pub(super) async fn read_page(&self, request: v1::ListRequest) -> Result<v1::ListResponse, Refused> {

@@ -244,6 +244,10 @@ impl v1::node_server::Node for SimService {
         unasked()
     }
 
+    async fn locate(&self, _: Request<v1::LocateRequest>) -> Result<Response<v1::LocateResponse>, Status> {
+        unasked()
+    }
+
     async fn get_erasure(
         &self,
         _: Request<v1::GetErasureRequest>,

@@ -21,7 +21,7 @@ pub(crate) fn space_of(place: &Place, memory: &NewMemory) -> Answer<SpaceKey> {
 /// together; else its source, else its chosen id. A memory without any of these goes by its text: its id
 /// is made anew when a request is repeated, its text is not, so a repetition comes to the
 /// same partition, and so does the same text again, which is then merged.
-fn partition_of(collection: &CollectionRow, memory: &NewMemory) -> u8 {
+pub(crate) fn partition_of(collection: &CollectionRow, memory: &NewMemory) -> u8 {
     if holds_facts(memory) {
         return 0;
     }

@@ -1,6 +1,7 @@
 //! `POST …/memories`.
 
 use super::batch::{Batch, check_size};
+use super::locate::{Places, locate};
 use super::{ItemResult, hints};
 use crate::auth::{InSpace, Place};
 use crate::collections::placing::space_of;
@@ -8,6 +9,7 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
 use crate::http::{Body, answer};
+use crate::nodes::{Level, ReadWish};
 use crate::shared::Shared;
 use crate::tokens;
 use axum::extract::State;
@@ -17,10 +19,10 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
-use holdfast_core::command::{Add, Command, Idempotency, SpaceCommand, Write};
+use holdfast_core::command::{Add, Command, Idempotency, NewMemory, SpaceCommand, Write};
 use holdfast_core::outcome::ItemOutcome;
 use holdfast_core::space::SpaceKey;
-use holdfast_core::token::Seen;
+use holdfast_core::token::{Seen, Token};
 use holdfast_core::{Error, ErrorCode};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -133,7 +135,7 @@ impl Call<'_> {
         }
         batch.embed(embedding, deadline).await?;
         hints::look_up(self.shared, self.access, self.place, &mut batch, deadline).await;
-        let parts = self.parts(&batch)?;
+        let parts = self.parts(&batch, deadline).await?;
         match <[Part; 1]>::try_from(parts) {
             Ok([part]) if !batch.partial => {
                 let (items, seen) = self.store(&batch, &part, deadline).await?;
@@ -148,11 +150,18 @@ impl Call<'_> {
 
     /// The commands of a batch: what goes to one partition is written together, and cut only where the
     /// request allows it.
-    fn parts(self, batch: &Batch) -> Answer<Vec<Part>> {
+    async fn parts(self, batch: &Batch, deadline: Deadline) -> Answer<Vec<Part>> {
+        let spaces = self.place.partitions()?;
+        let places = self.places(batch, &spaces, deadline).await?;
+        let known = |memory: &NewMemory| places.of(&memory.index.id).and_then(|at| spaces.get(at)).cloned();
         let mut by_space: BTreeMap<SpaceKey, Vec<usize>> = BTreeMap::new();
         for (at, item) in batch.items.iter().enumerate() {
             let space = match item {
-                Ok(prepared) => space_of(self.place, &prepared.memory)?,
+                // An id that is taken is told from a new one where it lies.
+                Ok(prepared) => match known(&prepared.memory) {
+                    Some(space) => space,
+                    None => space_of(self.place, &prepared.memory)?,
+                },
                 // It goes nowhere; it counts where all of a user's space goes, which cuts a repeated
                 // request into the same parts.
                 Err(_) => self.place.first()?,
@@ -167,6 +176,18 @@ impl Call<'_> {
             }
         }
         Ok(parts)
+    }
+
+    /// Where the memories lie whose ids the caller chose, if there are several places.
+    async fn places(self, batch: &Batch, spaces: &[SpaceKey], deadline: Deadline) -> Answer<Places> {
+        let memories = batch.items.iter().flatten().map(|prepared| &prepared.memory);
+        let chosen = memories.filter(|memory| memory.id_chosen).map(|memory| memory.index.id.clone());
+        let ids: Vec<String> = chosen.collect();
+        if spaces.len() < 2 || ids.is_empty() {
+            return Ok(Places::default());
+        }
+        let wish = ReadWish { level: Level::Session, token: Token::new(&self.access.tenant) };
+        locate(self.shared, self.access, spaces, &ids, &wish, deadline).await
     }
 
     /// Stores a write part by part, those of several partitions at once.

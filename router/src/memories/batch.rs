@@ -265,7 +265,7 @@ pub(super) fn tag(model: &str, dims: usize) -> ModelTag {
 }
 
 /// The answer to a vector of another model than a collection has.
-pub(super) fn other_model(given: &str, collection: &str) -> Error {
+pub(crate) fn other_model(given: &str, collection: &str) -> Error {
     let detail = format!(
         "this collection holds vectors of {collection}, and this is one of {given}; send a matching one, or the text \
          alone"

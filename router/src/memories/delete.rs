@@ -1,7 +1,7 @@
 //! `DELETE …/memories/{id}`.
 
-use super::get::{Fetched, fetch};
-use super::locate::look as look_in;
+use super::get::not_found;
+use super::locate::locate;
 use super::single;
 use crate::auth::{InSpace, PathId};
 use crate::http::answer;
@@ -14,7 +14,6 @@ use crate::tokens;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::ErrorCode;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::command::{Command, SpaceCommand, Write};
 use holdfast_core::space::SpaceKey;
@@ -61,21 +60,12 @@ impl Call<'_> {
             return self.delete_in(space).await;
         }
         let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
-        let fetched = fetch(self.shared, self.access, spaces, self.id, &wish, self.deadline).await;
-        match fetched {
-            Ok(Fetched { space, .. }) => self.delete_in(&space).await,
-            // This very request may have deleted it before: the partition that did knows its key.
-            Err(problem) if problem.error.code == ErrorCode::NotFound => {
-                let look = |space: SpaceKey| async move {
-                    match self.delete_in(&space).await {
-                        Ok(written) => Ok((Some(written), None)),
-                        Err(problem) if problem.error.code == ErrorCode::NotFound => Ok((None, None)),
-                        Err(problem) => Err(problem),
-                    }
-                };
-                Ok(look_in(spaces, look).await?.0)
-            }
-            Err(problem) => Err(problem),
+        let ids = [self.id.to_owned()];
+        let places = locate(self.shared, self.access, spaces, &ids, &wish, self.deadline).await?;
+        // Where it was deleted this very request may have done it, and its key is known.
+        match places.of_any(self.id).and_then(|at| spaces.get(at)) {
+            Some(space) => self.delete_in(space).await,
+            None => Err(not_found()),
         }
     }
 

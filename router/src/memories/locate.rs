@@ -2,10 +2,84 @@
 
 use super::get::not_found;
 use crate::http::problem::{Answer, Problem};
+use crate::http::time::Deadline;
+use crate::nodes::{Client, ReadKind, ReadWish};
+use crate::shared::Shared;
+use futures::future::try_join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
+use holdfast_core::access::Access;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::token::Seen;
+use holdfast_proto::v1;
+use std::collections::HashMap;
 use std::future::Future;
+
+/// In which partitions memories lie, or lay until they were deleted; by their places among the partitions.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    there: HashMap<String, usize>,
+    deleted: HashMap<String, usize>,
+}
+
+impl Places {
+    /// Where a memory lies.
+    pub(crate) fn of(&self, id: &str) -> Option<usize> {
+        self.there.get(id).copied()
+    }
+
+    /// Where a memory lies, or else where it was deleted: what concerns it belongs there.
+    pub(crate) fn of_any(&self, id: &str) -> Option<usize> {
+        self.of(id).or_else(|| self.deleted.get(id).copied())
+    }
+
+    /// Takes what one partition said; of two that hold one id the first counts.
+    fn take(&mut self, partition: usize, ids: &[String], response: &v1::LocateResponse) {
+        let named = |places: &[u32]| -> Vec<String> {
+            places.iter().filter_map(|at| ids.get(*at as usize).cloned()).collect()
+        };
+        for id in named(&response.there) {
+            self.there.entry(id).or_insert(partition);
+        }
+        for id in named(&response.deleted) {
+            self.deleted.entry(id).or_insert(partition);
+        }
+    }
+}
+
+/// Asks all partitions for some memories, at most
+/// [`LOCATE_IDS_MAX`](holdfast_core::limits::LOCATE_IDS_MAX).
+///
+/// # Errors
+/// If one of them does not answer: what it holds is not known then.
+pub(crate) async fn locate(
+    shared: &Shared,
+    access: &Access,
+    spaces: &[SpaceKey],
+    ids: &[String],
+    wish: &ReadWish,
+    deadline: Deadline,
+) -> Answer<Places> {
+    let ask = |space: SpaceKey| async move {
+        let ask = |mut client: Client, read| {
+            let request = v1::LocateRequest {
+                access: Some(access.clone().into()),
+                space: Some((&space).into()),
+                read: Some(read),
+                ids: ids.to_vec(),
+            };
+            async move { client.locate(request).await }
+        };
+        let response = shared.nodes.read_space(ReadKind::Point, &space, wish, deadline, ask).await?;
+        shared.nodes.observe(response.seen);
+        Ok::<_, Problem>(response)
+    };
+    let mut places = Places::default();
+    let answers = try_join_all(spaces.iter().cloned().map(ask)).await?;
+    for (partition, response) in answers.iter().enumerate() {
+        places.take(partition, ids, response);
+    }
+    Ok(places)
+}
 
 /// What one partition answers: what was found there, if anything, and what was seen.
 pub(super) type Looked<T> = (Option<T>, Option<Seen>);

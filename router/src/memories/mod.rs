@@ -12,10 +12,12 @@ mod hints;
 pub(crate) mod history;
 pub(crate) mod infer;
 pub(crate) mod list;
-mod locate;
+pub(crate) mod locate;
 mod parse;
 pub(crate) mod patch;
 pub(crate) mod view;
+
+pub(crate) use batch::other_model;
 
 use crate::http::problem::{Answer, Problem};
 use crate::nodes::Written;

@@ -3,7 +3,7 @@
 //! All that was written up to the log index in the first line is in it; of what is written meanwhile, some
 //! may be. Pieces are read as the client takes them, so a router holds two of them at most.
 
-use super::line::{End, FORMAT, Head, Line, left_out};
+use super::line::{End, FORMAT, Head, Line, Position, left_out};
 use crate::auth::InSpace;
 use crate::http::problem::{Answer, Problem};
 use crate::http::query;
@@ -17,6 +17,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::Response;
 use bytes::Bytes;
+use futures::future::try_join_all;
 use futures::stream::{self, StreamExt};
 use holdfast_core::ErrorCode;
 use holdfast_core::access::{Access, Rights};
@@ -34,7 +35,7 @@ pub(crate) async fn export(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::READ)?;
+    let (access, home) = caller.require_place(Rights::READ)?;
     let params: ReadParams = query::parse(&uri)?;
     let wish = tokens::wish(
         &access.tenant,
@@ -44,33 +45,40 @@ pub(crate) async fn export(
         params.max_staleness_ms,
     )?;
     let place = super::enter(&shared)?;
-    let mut export = Export { shared, access, space, wish, end: End::default(), _place: place };
+    let (spaces, level) = (home.partitions()?, wish.level);
+    let mut export =
+        Export { shared, access, spaces, at: 0, level, wish, end: End::default(), _place: place };
+    let partitions = match home.collection() {
+        Some(_) => export.positions().await?,
+        None => Vec::new(),
+    };
     // The first piece is read before anything is answered: what is refused is refused as usual.
-    let (first, seen) = export.piece(None).await?;
-    let token = tokens::text(&export.access.tenant, seen)?;
+    let first = export.piece(None).await?;
+    let token = tokens::write(&export.wish.token)?;
     let head = Line::Export(Head {
         format: FORMAT,
-        space: export.space.space().to_owned(),
+        space: home.first()?.space().to_owned(),
         exported_at: Time(now_us()),
-        log_index: seen.map_or(0, |seen| seen.index),
-        shard: seen.map_or(0, |seen| seen.shard.0),
+        log_index: first.seen.map_or(0, |seen| seen.index),
+        shard: first.seen.map_or(0, |seen| seen.shard.0),
+        partitions,
         left_out: left_out(),
     });
     let mut bytes = Vec::new();
     write_line(&mut bytes, &head)?;
     bytes.extend_from_slice(&first.lines);
     let begin = stream::once(async move { Ok::<_, std::io::Error>(Bytes::from(bytes)) });
-    let rest = stream::try_unfold((export, Some(first.next)), |(mut export, cursor)| async move {
-        match cursor {
-            None => Ok(None),
-            Some(None) => {
+    let rest = stream::try_unfold((export, first.next), |(mut export, next)| async move {
+        match next {
+            Next::Nothing => Ok(None),
+            Next::End => {
                 let mut bytes = Vec::new();
                 write_line(&mut bytes, &Line::End(export.end)).map_err(cut)?;
-                Ok(Some((Bytes::from(bytes), (export, None))))
+                Ok(Some((Bytes::from(bytes), (export, Next::Nothing))))
             }
-            Some(cursor) => {
-                let (piece, _) = export.piece(cursor).await.map_err(cut)?;
-                Ok(Some((Bytes::from(piece.lines), (export, Some(piece.next)))))
+            Next::Piece(cursor) => {
+                let piece = export.piece(cursor).await.map_err(cut)?;
+                Ok(Some((Bytes::from(piece.lines), (export, piece.next))))
             }
         }
     });
@@ -92,7 +100,11 @@ fn cut(problem: Problem) -> std::io::Error {
 struct Export {
     shared: Arc<Shared>,
     access: Access,
-    space: SpaceKey,
+    /// All partitions, and which of them is being read.
+    spaces: Vec<SpaceKey>,
+    at: usize,
+    /// How fresh the first piece of each partition must be.
+    level: Level,
     wish: ReadWish,
     end: End,
     _place: OwnedSemaphorePermit,
@@ -100,13 +112,51 @@ struct Export {
 
 struct Piece {
     lines: Vec<u8>,
-    next: Option<v1::ExportCursor>,
+    next: Next,
+    seen: Option<Seen>,
+}
+
+/// What comes behind a piece.
+enum Next {
+    /// Another one of the same partition, or with no cursor the first of the next one.
+    Piece(Option<v1::ExportCursor>),
+    End,
+    Nothing,
 }
 
 impl Export {
-    async fn piece(&mut self, cursor: Option<v1::ExportCursor>) -> Answer<(Piece, Option<Seen>)> {
+    /// Where each partition stands; no later piece of it is older.
+    async fn positions(&mut self) -> Answer<Vec<Position>> {
         let deadline = Deadline::after(self.shared.config.read_timeout);
-        let (access, space) = (&self.access, &self.space);
+        let (shared, access, wish) = (&*self.shared, &self.access, &self.wish);
+        let ask = |space: SpaceKey| async move {
+            let ask = |mut client: Client, read| {
+                let request = v1::SpaceStatsRequest {
+                    access: Some(access.clone().into()),
+                    space: Some((&space).into()),
+                    read: Some(read),
+                };
+                async move { client.space_stats(request).await }
+            };
+            let response = shared.nodes.read_space(ReadKind::Point, &space, wish, deadline, ask).await?;
+            Ok::<_, Problem>(shared.nodes.observe(response.seen))
+        };
+        let seen = try_join_all(self.spaces.iter().cloned().map(ask)).await?;
+        seen.iter().flatten().for_each(|seen| self.wish.token.observe(*seen));
+        let position = |seen: &Option<Seen>| Position {
+            shard: seen.map_or(0, |seen| seen.shard.0),
+            log_index: seen.map_or(0, |seen| seen.index),
+        };
+        Ok(seen.iter().map(position).collect())
+    }
+
+    async fn piece(&mut self, cursor: Option<v1::ExportCursor>) -> Answer<Piece> {
+        let deadline = Deadline::after(self.shared.config.read_timeout);
+        let missing = || Problem::new(ErrorCode::Internal, "an export has no more partitions");
+        let (access, space) = (&self.access, self.spaces.get(self.at).ok_or_else(missing)?);
+        if cursor.is_none() {
+            self.wish.level = self.level;
+        }
         let ask = |mut client: Client, read| {
             let request = v1::ExportRequest {
                 access: Some(access.clone().into()),
@@ -138,7 +188,14 @@ impl Export {
         };
         let (lines, end) = self.shared.work.run(deadline, work).await??;
         self.end = end;
-        Ok((Piece { lines, next: response.next }, seen))
+        let next = match response.next {
+            Some(cursor) => Next::Piece(Some(cursor)),
+            None => {
+                self.at += 1;
+                if self.at < self.spaces.len() { Next::Piece(None) } else { Next::End }
+            }
+        };
+        Ok(Piece { lines, next, seen })
     }
 }
 

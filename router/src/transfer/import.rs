@@ -2,12 +2,16 @@
 //! there already is left as it is, and what was deleted stays deleted, so an import may be repeated.
 
 use super::line::{End, FORMAT, Line};
-use crate::auth::InSpace;
+use crate::auth::{InSpace, Place};
+use crate::collections::placing::partition_of;
 use crate::http::answer;
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::http::write::{WriteHead, WriteIdentity};
+use crate::memories::locate::{Places, locate};
+use crate::memories::other_model;
+use crate::nodes::{Level, ReadWish};
 use crate::shared::Shared;
 use crate::tokens;
 use axum::body::Body;
@@ -22,10 +26,11 @@ use holdfast_core::command::{Command, Idempotency, SpaceCommand, Write};
 use holdfast_core::limits::IMPORT_ITEMS_MAX;
 use holdfast_core::outcome::{ItemOutcome, ItemStatus};
 use holdfast_core::space::SpaceKey;
-use holdfast_core::token::Seen;
+use holdfast_core::token::{Seen, Token};
 use holdfast_core::transfer::Item;
 use holdfast_core::{Error, ErrorCode};
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -81,13 +86,15 @@ pub(crate) async fn import(
     head: WriteHead,
     request: Request,
 ) -> Answer<Response> {
-    let (access, space) = caller.require(Rights::WRITE)?;
+    let (access, home) = caller.require_place(Rights::WRITE)?;
+    let spaces = home.partitions()?;
     let _place = super::enter(&shared)?;
     let identity = head.identity(&[])?;
     let import = Import {
         shared: &shared,
         access: &access,
-        space: &space,
+        home: &home,
+        spaces: &spaces,
         identity: &identity,
         report: Report::default(),
     };
@@ -115,7 +122,9 @@ enum Read {
 struct Import<'a> {
     shared: &'a Shared,
     access: &'a Access,
-    space: &'a SpaceKey,
+    home: &'a Place,
+    /// All of its partitions.
+    spaces: &'a [SpaceKey],
     identity: &'a WriteIdentity,
     report: Report,
 }
@@ -131,7 +140,15 @@ struct Report {
     told: End,
     end: Option<End>,
     steps: usize,
-    seen: Option<Seen>,
+    /// The last position of each shard.
+    seen: Vec<Seen>,
+}
+
+/// Items of one partition that are stored together.
+#[derive(Default)]
+struct Step {
+    given: Vec<Given>,
+    bytes: usize,
 }
 
 impl Import<'_> {
@@ -206,8 +223,7 @@ impl Import<'_> {
         let deadline = Deadline::after(self.shared.config.write_timeout);
         let read = self.shared.work.run(deadline, move || read_lines(&lines)).await;
         let read = read.map_err(|problem| self.stopped(problem))??;
-        let mut step: Vec<Given> = Vec::new();
-        let mut bytes = 0;
+        let mut all: Vec<Given> = Vec::new();
         for read in read {
             match read {
                 Read::Rejected(rejected) => {
@@ -215,25 +231,72 @@ impl Import<'_> {
                     self.report.reject(rejected);
                 }
                 Read::End(end) => self.report.end = Some(end),
-                Read::Given(given) => {
-                    if step.len() == IMPORT_ITEMS_MAX
-                        || (!step.is_empty() && bytes + given.bytes > STEP_BYTES_FULL)
-                    {
-                        bytes = 0;
-                        self.propose(std::mem::take(&mut step)).await?;
-                    }
-                    bytes += given.bytes;
-                    step.push(given);
-                }
+                Read::Given(given) => all.extend(self.fitting(given)),
             }
         }
-        self.propose(step).await
+        let homes = self.homes(&all, deadline).await.map_err(|problem| self.stopped(problem))?;
+        let mut steps: BTreeMap<usize, Step> = BTreeMap::new();
+        for (given, home) in all.into_iter().zip(homes) {
+            let step = steps.entry(home).or_default();
+            let is_full = step.given.len() == IMPORT_ITEMS_MAX || step.bytes + given.bytes > STEP_BYTES_FULL;
+            if is_full && !step.given.is_empty() {
+                let full = std::mem::take(step);
+                self.propose(home, full.given).await?;
+            }
+            step.bytes += given.bytes;
+            step.given.push(given);
+        }
+        for (home, step) in steps {
+            self.propose(home, step.given).await?;
+        }
+        Ok(())
     }
 
-    async fn propose(&mut self, step: Vec<Given>) -> Answer<()> {
-        if step.is_empty() {
-            return Ok(());
+    /// The item, unless its vector is of another model than the collection has.
+    fn fitting(&mut self, given: Given) -> Option<Given> {
+        let (Some(collection), Item::Memory(memory)) = (self.home.collection(), &given.item) else {
+            return Some(given);
+        };
+        let model = memory.model.as_ref().filter(|model| model.id != collection.embedding_model);
+        let Some(model) = model else { return Some(given) };
+        let error = other_model(&model.id, &collection.embedding_model);
+        self.report.told.count(&given.item);
+        self.report.memories.rejected += 1;
+        let id = Some(given.item.id().to_owned());
+        self.report.reject(rejected(given.line, Some(given.kind), id, error));
+        None
+    }
+
+    /// The partition of each item: where its memory lies or was deleted, else where a new one goes.
+    async fn homes(&self, all: &[Given], deadline: Deadline) -> Answer<Vec<usize>> {
+        let Some(collection) = self.home.collection().filter(|_| self.spaces.len() > 1) else {
+            return Ok(vec![0; all.len()]);
+        };
+        let ids: BTreeSet<&str> = all.iter().map(|given| given.item.id()).collect();
+        let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
+        let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
+        let places = match ids.is_empty() {
+            true => Places::default(),
+            false => locate(self.shared, self.access, self.spaces, &ids, &wish, deadline).await?,
+        };
+        let mut new: HashMap<&str, usize> = HashMap::new();
+        let mut homes = Vec::with_capacity(all.len());
+        for given in all {
+            let id = given.item.id();
+            let known = places.of_any(id).or_else(|| new.get(id).copied());
+            let home = known.unwrap_or_else(|| match &given.item {
+                Item::Memory(memory) => usize::from(partition_of(collection, &memory.memory)),
+                // Its memory is nowhere, which any partition can say.
+                Item::Version(_) | Item::Links(_) => 0,
+            });
+            new.insert(id, home);
+            homes.push(home);
         }
+        Ok(homes)
+    }
+
+    async fn propose(&mut self, home: usize, step: Vec<Given>) -> Answer<()> {
+        let Some(space) = self.spaces.get(home).filter(|_| !step.is_empty()) else { return Ok(()) };
         let (marks, items): (Vec<_>, Vec<_>) =
             step.into_iter().map(|given| ((given.line, given.kind), given.item)).unzip();
         for item in &items {
@@ -241,11 +304,7 @@ impl Import<'_> {
         }
         let write = Write::Import(items);
         let command = |idempotency| {
-            Command::Space(Box::new(SpaceCommand {
-                space: self.space.clone(),
-                idempotency,
-                write: write.clone(),
-            }))
+            Command::Space(Box::new(SpaceCommand { space: space.clone(), idempotency, write: write.clone() }))
         };
         let bytes =
             command(None).encode().map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
@@ -253,9 +312,12 @@ impl Import<'_> {
         let command = command(Some(Idempotency { key_hash, request_hash: xxh3_64(&bytes) }));
         self.report.steps += 1;
         let deadline = Deadline::after(self.shared.config.write_timeout);
-        let written = self.shared.nodes.write(self.access, self.space, &command, deadline).await;
+        let written = self.shared.nodes.write(self.access, space, &command, deadline).await;
         let written = written.map_err(|problem| self.stopped(problem))?;
-        self.report.seen = written.seen.or(self.report.seen);
+        if let Some(seen) = written.seen {
+            self.report.seen.retain(|known| known.shard != seen.shard);
+            self.report.seen.push(seen);
+        }
         if written.items.len() != marks.len() {
             let detail = "an import was answered for another number of items than it has";
             return Err(Problem::new(ErrorCode::Internal, detail));

@@ -34,9 +34,20 @@ pub(super) struct Head {
     /// The log index that all of it is at least as new as, and the shard of that log.
     pub(super) log_index: u64,
     pub(super) shard: u16,
+    /// Of a collection: the same of each partition, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) partitions: Vec<Position>,
     /// What a space may hold and an export of this version leaves out.
     #[serde(default)]
     pub(super) left_out: Vec<String>,
+}
+
+/// A place in the log of a shard.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Position {
+    pub(super) shard: u16,
+    pub(super) log_index: u64,
 }
 
 /// What this version leaves out.

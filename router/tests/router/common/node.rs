@@ -617,6 +617,23 @@ impl Node for Service {
         Ok(Response::new(v1::SpaceStatsResponse { counters, settings, seen }))
     }
 
+    async fn locate(&self, request: Request<v1::LocateRequest>) -> Answer<v1::LocateResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let refused = |error: Error| Status::from(Refused::from(error));
+        let access = Access::try_from(request.access.unwrap()).map_err(refused)?;
+        let space = SpaceKey::try_from(request.space.unwrap()).map_err(refused)?;
+        access.check(&space, Rights::WRITE).map_err(refused)?;
+        let ((there, deleted), seen) = self.read(&space, request.read, |state| {
+            let at = |key: fn(&SpaceKey, &str) -> Vec<u8>| -> Vec<u32> {
+                let is = |id: &String| state.get(&key(&space, id)).unwrap().is_some();
+                (0..).zip(&request.ids).filter(|(_, id)| is(id)).map(|(at, _)| at).collect()
+            };
+            Ok((at(keys::memory::key), at(keys::tombstone::key)))
+        })?;
+        Ok(Response::new(v1::LocateResponse { there, deleted, seen }))
+    }
+
     async fn get_erasure(&self, request: Request<v1::GetErasureRequest>) -> Answer<v1::GetErasureResponse> {
         let request = request.into_inner();
         self.may_read(request.read.as_ref()).await?;
