@@ -23,7 +23,7 @@ const TEXTS: [&str; 8] = [
 
 async fn put(api: &Api, name: &str, partitions: u64) {
     let path = format!("/v1/collections/{name}");
-    let body = json!({"partitions": partitions, "embedding_model": "client"});
+    let body = json!({"partitions": partitions, "embedding_model": "client", "dims": 4});
     let (status, answer) = api.send(api.request(Method::PUT, &path).json(&body)).await.unwrap();
     assert_eq!(status, StatusCode::CREATED, "{answer}");
 }

@@ -1,7 +1,8 @@
 //! Shared collections: named spaces of a tenant that are cut into partitions.
 
 use crate::codec::stored;
-use crate::limits::{COLLECTION_PARTITIONS_MAX, check_id};
+use crate::limits::{COLLECTION_PARTITIONS_MAX, EMBEDDING_DIMS_MAX, check_id};
+use crate::memory::ModelTag;
 use crate::space::SpaceKey;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -9,8 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// A shared collection. Key: see [`crate::keys::meta::collection`].
 ///
-/// The row stays when the collection is deleted, so that a new one of the same name begins by
-/// erasing again what a router that did not know of the deletion may have written since.
+/// The row stays when the collection is deleted, so that the same request can be answered again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectionRow {
     /// Whose it is.
@@ -19,12 +19,37 @@ pub struct CollectionRow {
     pub name: String,
     /// Number of partitions, 1 to [`COLLECTION_PARTITIONS_MAX`]; fixed for its life.
     pub partitions: u8,
-    /// The model of its vectors; fixed for its life.
-    pub embedding_model: String,
+    /// The model of its vectors; fixed for its life. `None` holds no vectors.
+    pub model: Option<ModelTag>,
+    /// The log index at which it was made: part of the keys of all that it holds, so that nothing of an earlier
+    /// collection of the name is ever found in it.
+    pub incarnation: u64,
     /// When it was created, in log time.
     pub created_us: i64,
-    /// When it was deleted, in log time.
-    pub deleted_us: Option<i64>,
+    /// How it ended, if it did.
+    pub deleted: Option<Deletion>,
+    /// The collection that had the name before, and how it ended.
+    pub former: Option<Former>,
+}
+
+/// How a collection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deletion {
+    /// When, in log time.
+    pub at_us: i64,
+    /// xxh3-128 of the key of the request.
+    pub key_hash: u128,
+}
+
+/// A collection that ended before another one took its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Former {
+    /// As [`CollectionRow::incarnation`].
+    pub incarnation: u64,
+    /// As [`CollectionRow::partitions`].
+    pub partitions: u8,
+    /// As [`Deletion::key_hash`].
+    pub key_hash: u128,
 }
 
 stored!(CollectionRow);
@@ -37,28 +62,33 @@ impl CollectionRow {
     pub fn check(&self) -> Result<()> {
         check_id("tenant", &self.tenant)?;
         check_id("collection", &self.name)?;
-        check_id("embedding_model", &self.embedding_model)?;
         if self.partitions == 0 || self.partitions > COLLECTION_PARTITIONS_MAX {
             let detail = format!("partitions is {}; give 1 to {COLLECTION_PARTITIONS_MAX}", self.partitions);
             return Err(Error::invalid("partitions", detail));
         }
+        let Some(model) = &self.model else { return Ok(()) };
+        check_id("embedding_model", &model.id)?;
+        if model.dims == 0 || usize::from(model.dims) > EMBEDDING_DIMS_MAX {
+            let detail = format!("dims is {}; give 1 to {EMBEDDING_DIMS_MAX}", model.dims);
+            return Err(Error::invalid("dims", detail));
+        }
         Ok(())
     }
 
-    /// The first partition, which holds facts, entities and all else that is not cut.
+    /// One partition. The first one holds facts, entities and all else that is not cut.
     ///
     /// # Errors
     /// As [`SpaceKey::shared`]: none for a row that was [checked](Self::check).
-    pub fn space(&self) -> Result<SpaceKey> {
-        SpaceKey::shared(&self.tenant, &self.name, 0)
+    pub fn space(&self, partition: u8) -> Result<SpaceKey> {
+        SpaceKey::incarnation(&self.tenant, &self.name, self.incarnation, partition)
     }
 
     /// All partitions, in order.
     ///
     /// # Errors
-    /// As [`SpaceKey::shared`]: none for a row that was [checked](Self::check).
+    /// As [`CollectionRow::space`].
     pub fn spaces(&self) -> Result<Vec<SpaceKey>> {
-        (0..self.partitions).map(|partition| SpaceKey::shared(&self.tenant, &self.name, partition)).collect()
+        (0..self.partitions).map(|partition| self.space(partition)).collect()
     }
 
     /// The partition of what is placed by a key: xxh3 of it, modulo the number of partitions. Part of the
@@ -79,7 +109,7 @@ mod tests {
             tenant: "acme".into(),
             name: "商品".into(),
             partitions,
-            embedding_model: "client".into(),
+            model: Some(ModelTag { id: "client".into(), dims: 3 }),
             ..CollectionRow::default()
         }
     }
@@ -95,7 +125,12 @@ mod tests {
             (row(65), "partitions"),
             (CollectionRow { name: String::new(), ..row(1) }, "collection"),
             (CollectionRow { name: "a\0".into(), ..row(1) }, "collection"),
-            (CollectionRow { embedding_model: String::new(), ..row(1) }, "embedding_model"),
+            (
+                CollectionRow { model: Some(ModelTag { id: String::new(), dims: 3 }), ..row(1) },
+                "embedding_model",
+            ),
+            (CollectionRow { model: Some(ModelTag { id: "m".into(), dims: 0 }), ..row(1) }, "dims"),
+            (CollectionRow { model: Some(ModelTag { id: "m".into(), dims: 4_097 }), ..row(1) }, "dims"),
         ] {
             assert_eq!(bad.check().expect_err("refused").field.as_deref(), Some(field));
         }

@@ -322,6 +322,10 @@ pub enum MetaCommand {
         tenant: String,
         /// Which.
         name: String,
+        /// Which of those that had the name.
+        incarnation: u64,
+        /// xxh3-128 of the key of the request.
+        key_hash: u128,
     },
 }
 
@@ -371,7 +375,7 @@ impl Command {
                 // Patterns that cannot be read must not lie in wait for the routers.
                 MetaCommand::SetFactRules { rules, .. } => rules.compile().map(drop),
                 MetaCommand::PutCollection(row) => row.check(),
-                MetaCommand::DeleteCollection { tenant, name } => {
+                MetaCommand::DeleteCollection { tenant, name, .. } => {
                     limits::check_id("tenant", tenant)?;
                     limits::check_id("collection", name)
                 }

@@ -14,6 +14,8 @@ pub const SHARDS_MAX: u16 = 256;
 
 const USER: &str = "user:";
 const SHARED: &str = "shared:";
+/// Stands between the name of a collection and its incarnation. Names hold no control characters.
+const INCARNATION: char = '\u{1f}';
 
 /// One of the [`SLOTS`] equal parts of the hash range; the unit that moves between shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,6 +71,16 @@ impl SpaceKey {
         Ok(Self { tenant: tenant.into(), space: format!("{SHARED}{name}"), partition })
     }
 
+    /// One partition of one incarnation of a shared collection: two collections that had one name, one after
+    /// the other, share no key.
+    ///
+    /// # Errors
+    /// As [`SpaceKey::shared`].
+    pub fn incarnation(tenant: &str, name: &str, incarnation: u64, partition: u8) -> Result<Self> {
+        let key = Self::shared(tenant, name, partition)?;
+        Ok(Self { space: format!("{}{INCARNATION}{incarnation}", key.space), ..key })
+    }
+
     /// A key from its parts as they came over the wire.
     ///
     /// # Errors
@@ -87,7 +99,7 @@ impl SpaceKey {
         check_id("tenant", &self.tenant)?;
         let (field, name) = match (self.space.strip_prefix(USER), self.space.strip_prefix(SHARED)) {
             (Some(user), None) => ("user", user),
-            (None, Some(name)) => ("collection", name),
+            (None, Some(name)) => ("collection", checked_incarnation(name)?),
             _ => return Err(Error::invalid("space", "a space is named user:<id> or shared:<name>")),
         };
         check_id(field, name)?;
@@ -114,7 +126,17 @@ impl SpaceKey {
 
     /// The name of a shared collection, `None` for the space of a user.
     pub fn collection(&self) -> Option<&str> {
-        self.space.strip_prefix(SHARED)
+        self.label().strip_prefix(SHARED)
+    }
+
+    /// The name of the space as callers know it: without the incarnation of a collection.
+    pub fn label(&self) -> &str {
+        Self::label_of(&self.space)
+    }
+
+    /// The same for the name of a space.
+    pub fn label_of(space: &str) -> &str {
+        space.split(INCARNATION).next().unwrap_or(space)
     }
 
     /// The number of the partition.
@@ -158,6 +180,16 @@ impl SpaceKey {
     }
 }
 
+/// The name of a collection, if what stands behind it is an incarnation as it is written.
+fn checked_incarnation(name: &str) -> Result<&str> {
+    let Some((name, incarnation)) = name.split_once(INCARNATION) else { return Ok(name) };
+    let is_written_so = |number: u64| number.to_string() == incarnation;
+    if incarnation.parse().is_ok_and(is_written_so) {
+        return Ok(name);
+    }
+    Err(Error::invalid("space", "the incarnation of a collection is a number"))
+}
+
 impl fmt::Display for SpaceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.tenant, self.space, self.partition)
@@ -186,6 +218,25 @@ mod tests {
         for (x, y) in [(&a, &b), (&a, &c), (&b, &c)] {
             assert!(!x.starts_with(y) && !y.starts_with(x));
         }
+    }
+
+    #[test]
+    fn incarnations_of_a_name_are_spaces_of_their_own() {
+        let key = |incarnation| SpaceKey::incarnation("t", "kb", incarnation, 3).expect("valid");
+        assert_eq!((key(7).collection(), key(7).label()), (Some("kb"), "shared:kb"));
+        assert_ne!(key(7).path(), key(71).path());
+        assert!(!key(71).path().starts_with(&key(7).path()));
+        assert_eq!(SpaceKey::parse_path(&key(7).path()).map(|(key, _)| key), Some(key(7)));
+        for bad in [
+            "shared:kb\u{1f}",
+            "shared:kb\u{1f}07",
+            "shared:kb\u{1f}x",
+            "shared:kb\u{1f}1\u{1f}2",
+            "shared:\u{1f}1",
+        ] {
+            assert!(SpaceKey::from_parts("t".into(), bad.into(), 0).is_err(), "{bad:?}");
+        }
+        assert!(SpaceKey::from_parts("t".into(), "user:kb\u{1f}1".into(), 0).is_err());
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl Place {
     pub(crate) fn first(&self) -> Answer<SpaceKey> {
         match self {
             Self::User(space) => Ok(space.clone()),
-            Self::Collection(row) => Ok(row.space()?),
+            Self::Collection(row) => Ok(row.space(0)?),
         }
     }
 
@@ -213,7 +213,7 @@ impl FromRequestParts<Arc<Shared>> for InSpace {
         if let Some(name) = path_param(parts, "name").await? {
             let deadline = Deadline::after(shared.config.read_timeout);
             let row = shared.collections.of(&shared.nodes, &access.tenant, &name, deadline).await?;
-            let space = row.space()?;
+            let space = row.space(0)?;
             return Ok(Self { access, place: Place::Collection(row), space });
         }
         let user = match path_param(parts, "user").await? {

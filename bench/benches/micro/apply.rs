@@ -377,12 +377,14 @@ fn decisions(memories: &BTreeState, keys: &BTreeState) -> Vec<Case> {
             tenant: "bench".into(),
             name: format!("collection {number}"),
             partitions: 8,
-            embedding_model: "client".into(),
+            model: Some(ModelTag { id: "client".into(), dims: 512 }),
             ..CollectionRow::default()
         }))
     };
     let collections = after_on(keys, (0..100).map(put));
-    let delete = MetaCommand::DeleteCollection { tenant: "bench".into(), name: "collection 7".into() };
+    // The eighth command of the state, at index 7 from 0.
+    let (tenant, name) = ("bench".to_owned(), "collection 7".to_owned());
+    let delete = MetaCommand::DeleteCollection { tenant, name, incarnation: 7, key_hash: 1 };
     let case = |name, state: &BTreeState, command| {
         let (state, stamp_us) = (state.clone(), data::NOW_US + 1_000_000);
         Case { name, state, stamp_us, command }

@@ -3,7 +3,7 @@
 use super::{ApplyError, Context, Step};
 use crate::access::{ApiKeyRow, ClusterRow, Rights, TenantRow};
 use crate::codec::Stored;
-use crate::collection::CollectionRow;
+use crate::collection::{CollectionRow, Deletion, Former};
 use crate::command::MetaCommand;
 use crate::facts::own::FactRulesRow;
 use crate::keys::meta;
@@ -35,7 +35,9 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
         MetaCommand::RevokeKey { id, tenant, by } => revoke_key(context, id, tenant.as_deref(), *by),
         MetaCommand::SetFactRules { rules, if_version } => set_fact_rules(context, rules, *if_version),
         MetaCommand::PutCollection(row) => put_collection(context, row),
-        MetaCommand::DeleteCollection { tenant, name } => delete_collection(context, tenant, name),
+        MetaCommand::DeleteCollection { tenant, name, incarnation, key_hash } => {
+            delete_collection(context, &meta::collection(tenant, name), *incarnation, *key_hash)
+        }
     }
 }
 
@@ -136,13 +138,26 @@ fn put_collection<S: State>(context: &mut Context<'_, S>, row: &CollectionRow) -
         return refuse(ErrorCode::NotFound, "there is no such tenant; create it first");
     }
     let key = meta::collection(&row.tenant, &row.name);
-    match context.rows.read::<CollectionRow>(&key)? {
-        Some(known) if known.deleted_us.is_none() => return same_collection(&known, row),
-        // The name of one that was deleted takes the same row.
-        Some(_) => {}
-        None => make_room_for_collection(context, &row.tenant)?,
-    }
-    let row = CollectionRow { created_us: context.now_us, deleted_us: None, ..row.clone() };
+    let former = match context.rows.read::<CollectionRow>(&key)? {
+        Some(known) => match known.deleted {
+            None => return same_collection(&known, row),
+            // The name of one that was deleted takes the same row.
+            Some(Deletion { key_hash, .. }) => {
+                Some(Former { incarnation: known.incarnation, partitions: known.partitions, key_hash })
+            }
+        },
+        None => {
+            make_room_for_collection(context, &row.tenant)?;
+            None
+        }
+    };
+    let row = CollectionRow {
+        created_us: context.now_us,
+        incarnation: context.log_index,
+        deleted: None,
+        former,
+        ..row.clone()
+    };
     context.rows.write(key, &row)?;
     Ok(Outcome::Done)
 }
@@ -158,10 +173,11 @@ fn same_collection(known: &CollectionRow, wanted: &CollectionRow) -> Step<Outcom
         );
         return changed("partitions", detail);
     }
-    if known.embedding_model != wanted.embedding_model {
-        let detail =
-            format!("this collection holds vectors of {}, which never changes", known.embedding_model);
-        return changed("embedding_model", detail);
+    if known.model != wanted.model {
+        let held = known.model.as_ref().map_or("no vectors".to_owned(), |model| {
+            format!("vectors of {} with {} dimensions", model.id, model.dims)
+        });
+        return changed("embedding_model", format!("this collection holds {held}, which never changes"));
     }
     Ok(Outcome::Done)
 }
@@ -175,10 +191,10 @@ fn make_room_for_collection<S: State>(context: &mut Context<'_, S>, tenant: &str
     let mut oldest: Option<(i64, Vec<u8>)> = None;
     for (key, value) in rows {
         let row = CollectionRow::decode(&value).map_err(ApplyError::from)?;
-        let Some(deleted_us) = row.deleted_us else { continue };
-        let is_over = deleted_us.saturating_add(COLLECTION_KEEP_US) <= context.now_us;
-        if is_over && oldest.as_ref().is_none_or(|(known_us, _)| deleted_us < *known_us) {
-            oldest = Some((deleted_us, key));
+        let Some(Deletion { at_us, .. }) = row.deleted else { continue };
+        let is_over = at_us.saturating_add(COLLECTION_KEEP_US) <= context.now_us;
+        if is_over && oldest.as_ref().is_none_or(|(known_us, _)| at_us < *known_us) {
+            oldest = Some((at_us, key));
         }
     }
     let Some((_, key)) = oldest else {
@@ -192,14 +208,23 @@ fn make_room_for_collection<S: State>(context: &mut Context<'_, S>, tenant: &str
     Ok(())
 }
 
-fn delete_collection<S: State>(context: &mut Context<'_, S>, tenant: &str, name: &str) -> Step<Outcome> {
-    let key = meta::collection(tenant, name);
-    match context.rows.read::<CollectionRow>(&key)? {
+fn delete_collection<S: State>(
+    context: &mut Context<'_, S>,
+    key: &[u8],
+    incarnation: u64,
+    key_hash: u128,
+) -> Step<Outcome> {
+    match context.rows.read::<CollectionRow>(key)? {
         None => refuse(ErrorCode::NotFound, "there is no such collection"),
+        Some(row) if row.incarnation != incarnation => refuse(
+            ErrorCode::Conflict,
+            "another collection has the name by now, and nothing of it was deleted; read it, and decide again",
+        ),
         // Once more is the same.
-        Some(row) if row.deleted_us.is_some() => Ok(Outcome::Done),
+        Some(row) if row.deleted.is_some() => Ok(Outcome::Done),
         Some(row) => {
-            context.rows.write(key, &CollectionRow { deleted_us: Some(context.now_us), ..row })?;
+            let deleted = Some(Deletion { at_us: context.now_us, key_hash });
+            context.rows.write(key.to_vec(), &CollectionRow { deleted, ..row })?;
             Ok(Outcome::Done)
         }
     }

@@ -66,20 +66,25 @@ impl SpeakerNames {
         Self { by_first }
     }
 
-    /// The names of which the query holds something, in ascending order of their ids: who is
-    /// [addressed](Self::addressed) follows from them alone, so those of several partitions together
-    /// say what all of their speakers would.
+    /// The names of which the query holds something, those of which it holds most first, and of equals
+    /// those with the lower ids: who is [addressed](Self::addressed) follows from them alone, so those of
+    /// several partitions together say what all of their speakers would.
     pub fn named(&self, query: &str) -> Vec<u32> {
         let folded = fold(prefix(query, QUERY_BYTES_MAX));
         let (query_units, _) = units(&folded);
-        let mut named = Vec::new();
+        let mut longest: BTreeMap<u32, usize> = BTreeMap::new();
         for (at, unit) in query_units.iter().enumerate() {
-            let names = self.by_first.get(unit).into_iter().flatten();
-            named.extend(names.filter(|name| name.match_len(&query_units[at..]) > 0).map(|name| name.id));
+            for name in self.by_first.get(unit).into_iter().flatten() {
+                let len = name.match_len(&query_units[at..]);
+                if len > 0 {
+                    let known = longest.entry(name.id).or_default();
+                    *known = len.max(*known);
+                }
+            }
         }
-        named.sort_unstable();
-        named.dedup();
-        named
+        let mut named: Vec<(u32, usize)> = longest.into_iter().collect();
+        named.sort_by_key(|(_, len)| std::cmp::Reverse(*len));
+        named.into_iter().map(|(id, _)| id).collect()
     }
 
     /// Whom the query is about.

@@ -89,8 +89,8 @@ fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {
         MetaCommand::RevokeKey { tenant, .. } => of_tenant(tenant.as_deref()),
         MetaCommand::SetFactRules { rules, .. } => of_tenant(Some(&rules.tenant)),
         // As for what is in them: who may write to all users of the tenant.
-        MetaCommand::PutCollection(row) => access.check(&row.space()?, Rights::WRITE),
-        MetaCommand::DeleteCollection { tenant, name } => {
+        MetaCommand::PutCollection(row) => access.check(&row.space(0)?, Rights::WRITE),
+        MetaCommand::DeleteCollection { tenant, name, .. } => {
             access.check(&SpaceKey::shared(tenant, name, 0)?, Rights::WRITE)
         }
     }

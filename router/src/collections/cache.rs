@@ -7,19 +7,14 @@ use holdfast_core::collection::CollectionRow;
 use holdfast_core::limits::check_id;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::{CollectionName, read_meta_request::What};
-use moka::Expiry;
 use moka::future::Cache;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a collection is taken to be there without asking: a deletion through another router is
 /// noticed within this time.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
-/// How long one that is not there is remembered, so that guesses do not reach the meta group.
-const UNKNOWN_FOR: Duration = Duration::from_secs(5);
-/// How long a collection is gone by while the meta group does not answer. Far below the time for which
-/// the name of a deleted one is remembered
-/// ([`COLLECTION_KEEP_US`](holdfast_core::limits::COLLECTION_KEEP_US)).
+/// How long a collection is gone by while the meta group does not answer.
 const STALE_FOR: Duration = Duration::from_secs(600);
 /// How long one who has a row to fall back on waits for the meta group.
 const REFRESH_MAX: Duration = Duration::from_millis(500);
@@ -28,25 +23,20 @@ const COLLECTIONS_MAX: u64 = 100_000;
 /// Tenant and name.
 type Key = (String, String);
 
-/// The collections that are used through this router.
+/// The collections that are used through this router. That there is none of a name is not remembered: one
+/// that another router has just made would be missed.
+///
+/// An old row leads to the partitions of its own incarnation and never to those of a later one.
 pub(crate) struct CollectionCache {
-    fresh: Cache<Key, Option<Arc<CollectionRow>>>,
+    fresh: Cache<Key, Arc<CollectionRow>>,
     /// What was last read, for the time in which reading fails.
     stale: Cache<Key, Arc<CollectionRow>>,
-}
-
-struct Lifetime;
-
-impl Expiry<Key, Option<Arc<CollectionRow>>> for Lifetime {
-    fn expire_after_create(&self, _: &Key, row: &Option<Arc<CollectionRow>>, _: Instant) -> Option<Duration> {
-        Some(if row.is_some() { KNOWN_FOR } else { UNKNOWN_FOR })
-    }
 }
 
 impl CollectionCache {
     pub(crate) fn new() -> Self {
         Self {
-            fresh: Cache::builder().max_capacity(COLLECTIONS_MAX).expire_after(Lifetime).build(),
+            fresh: Cache::builder().max_capacity(COLLECTIONS_MAX).time_to_live(KNOWN_FOR).build(),
             stale: Cache::builder().max_capacity(COLLECTIONS_MAX).time_to_live(STALE_FOR).build(),
         }
     }
@@ -68,26 +58,25 @@ impl CollectionCache {
         let limit = if known.is_some() { REFRESH_MAX.min(deadline.left()) } else { deadline.left() };
         let ask = async {
             let row = read(nodes, tenant, name, Deadline::after(limit)).await?;
-            let row = row.filter(|row| row.deleted_us.is_none()).map(Arc::new);
-            match &row {
-                Some(row) => self.stale.insert(key.clone(), Arc::clone(row)).await,
-                None => self.stale.invalidate(&key).await,
-            }
+            let Some(row) = row.filter(|row| row.deleted.is_none()).map(Arc::new) else {
+                self.stale.invalidate(&key).await;
+                return Err(no_such_collection());
+            };
+            self.stale.insert(key.clone(), Arc::clone(&row)).await;
             Ok::<_, Problem>(row)
         };
-        let row = match (self.fresh.try_get_with_by_ref(&key, ask).await, known) {
-            (Ok(row), _) => row,
-            (Err(_), Some(known)) => {
+        match (self.fresh.try_get_with_by_ref(&key, ask).await, known) {
+            (Ok(row), _) => Ok(row),
+            (Err(problem), Some(known)) if problem.error.code != ErrorCode::NotFound => {
                 tracing::warn!(
                     tenant,
                     "the meta group does not answer; a collection is taken to be as it was"
                 );
                 // Asked again after a while, not by every request.
-                self.fresh.entry_by_ref(&key).or_insert(Some(known)).await.into_value()
+                Ok(self.fresh.entry_by_ref(&key).or_insert(known).await.into_value())
             }
-            (Err(problem), None) => return Err(Problem::clone(&problem)),
-        };
-        row.ok_or_else(no_such_collection)
+            (Err(problem), _) => Err(Problem::clone(&problem)),
+        }
     }
 
     /// Forgets one that was just made or deleted through this router.

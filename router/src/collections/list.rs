@@ -26,6 +26,6 @@ pub(crate) async fn list(State(shared): State<Arc<Shared>>, caller: Caller) -> A
     let deadline = Deadline::after(shared.config.read_timeout);
     let rows: Vec<CollectionRow> =
         shared.nodes.read_meta(What::CollectionsOf(access.tenant), deadline).await?;
-    let there = rows.into_iter().filter(|row| row.deleted_us.is_none());
+    let there = rows.into_iter().filter(|row| row.deleted.is_none());
     answer(StatusCode::OK, &Collections { collections: there.map(CollectionView::from).collect() })
 }

@@ -1,10 +1,11 @@
 //! `PUT`, `GET` and `DELETE /v1/collections/{name}`.
 //!
-//! A deletion begins the erasure of every partition and then ends the name. A router that has not noticed
-//! yet may still write for a while, so a collection that takes the name of a deleted one begins by
-//! erasing all of its partitions again: nothing of an earlier one is ever found in it.
+//! A deletion begins the erasure of every partition and then ends the name. The next collection of the name is
+//! another incarnation, with keys of its own: what a router writes that has not noticed yet goes to the old
+//! one, where nobody finds it.
 
 use super::cache::{no_such_collection, read};
+use super::erasure_id::ErasureId;
 use super::view::CollectionView;
 use crate::auth::{Caller, path_param};
 use crate::http::json;
@@ -13,7 +14,6 @@ use crate::http::time::Deadline;
 use crate::http::write::{WriteHead, WriteIdentity};
 use crate::http::{Body, answer};
 use crate::lifecycle::erase;
-use crate::memories::embedding::CLIENT_MODEL;
 use crate::nodes::Safety;
 use crate::shared::Shared;
 use crate::tokens;
@@ -23,11 +23,13 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use holdfast_core::Error;
 use holdfast_core::access::{Access, Rights};
-use holdfast_core::collection::CollectionRow;
-use holdfast_core::command::{Command, MetaCommand};
+use holdfast_core::collection::{CollectionRow, Former};
+use holdfast_core::command::{Command, Idempotency, MetaCommand};
 use holdfast_core::erasure::Selection;
 use holdfast_core::limits::COLLECTION_PARTITIONS_MAX;
+use holdfast_core::memory::ModelTag;
 use holdfast_core::space::{Shard, SpaceKey};
+use holdfast_core::token::Seen;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -37,6 +39,7 @@ use std::sync::Arc;
 struct PutBody {
     partitions: Option<u64>,
     embedding_model: Option<String>,
+    dims: Option<u64>,
     index: Option<Value>,
     retention: Option<Value>,
 }
@@ -44,7 +47,7 @@ struct PutBody {
 #[derive(Serialize)]
 struct Deleted {
     name: String,
-    /// Names the erasure of each partition.
+    /// Names the erasure of all partitions.
     erasure: String,
     status: &'static str,
     token: String,
@@ -79,26 +82,21 @@ pub(crate) async fn get(State(shared): State<Arc<Shared>>, named: Named) -> Answ
 pub(crate) async fn put(
     State(shared): State<Arc<Shared>>,
     named: Named,
-    head: WriteHead,
     Body(body): Body,
 ) -> Answer<Response> {
     let Named { access, name, space } = named;
     access.check(&space, Rights::WRITE)?;
     let asked: PutBody = if body.is_empty() { json::body(b"{}")? } else { json::body(&body)? };
-    let identity = head.identity(&body)?;
     let deadline = Deadline::after(shared.config.write_timeout);
     let known = read(&shared.nodes, &access.tenant, &name, deadline).await?;
+    let known = known.filter(|known| known.deleted.is_none());
     let row = wanted(&shared, &access, &name, asked, known.as_ref())?;
-    if let Some(deleted) = known.as_ref().filter(|known| known.deleted_us.is_some()) {
-        erase_all(&shared, &access, deleted, &identity, deadline).await?;
-    }
-    let is_new = known.is_none_or(|known| known.deleted_us.is_some());
     let command = Command::Meta(Box::new(MetaCommand::PutCollection(row)));
     // Once more is the same.
     shared.nodes.propose(&access, Shard::META, &command, Safety::Repeatable, deadline).await?;
     shared.collections.forget(&access.tenant, &name).await;
     let row = read(&shared.nodes, &access.tenant, &name, deadline).await?.ok_or_else(no_such_collection)?;
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let status = if known.is_none() { StatusCode::CREATED } else { StatusCode::OK };
     answer(status, &CollectionView::from(row))
 }
 
@@ -115,7 +113,6 @@ fn wanted(
             return Err(Error::invalid(field, format!("{field} is not supported yet; leave it out")));
         }
     }
-    let known = known.filter(|known| known.deleted_us.is_none());
     let partitions = match asked.partitions {
         None => known.map_or(1, |known| known.partitions),
         Some(partitions) => u8::try_from(partitions).map_err(|_| {
@@ -123,21 +120,55 @@ fn wanted(
             Error::invalid("partitions", detail)
         })?,
     };
-    let builtin =
-        || shared.embedding.as_ref().map_or(CLIENT_MODEL, |model| model.embedder().model_id()).to_owned();
-    let embedding_model = asked
-        .embedding_model
-        .or_else(|| known.map(|known| known.embedding_model.clone()))
-        .unwrap_or_else(builtin);
     let row = CollectionRow {
         tenant: access.tenant.clone(),
         name: name.to_owned(),
         partitions,
-        embedding_model,
+        model: model(shared, asked.embedding_model, asked.dims, known)?,
         ..CollectionRow::default()
     };
     row.check()?;
     Ok(row)
+}
+
+/// The model of a collection's vectors: what is asked for, else what it has, else the built-in one, if there
+/// is any. It is fixed with its dimensions, since two partitions could otherwise take two that differ.
+fn model(
+    shared: &Shared,
+    asked: Option<String>,
+    dims: Option<u64>,
+    known: Option<&CollectionRow>,
+) -> Result<Option<ModelTag>, Error> {
+    let builtin = shared.embedding.as_ref().map(|embedding| {
+        let embedder = embedding.embedder();
+        ModelTag { id: embedder.model_id().to_owned(), dims: at_most_u16(embedder.dims() as u64) }
+    });
+    let usual = known.map_or_else(|| builtin.clone(), |known| known.model.clone());
+    let dims = dims.map(at_most_u16);
+    if let Some(id) = asked {
+        let same = |model: &ModelTag| model.id == id;
+        let of_known = usual.filter(same).or_else(|| builtin.filter(same)).map(|model| model.dims);
+        let Some(dims) = dims.or(of_known) else {
+            let detail = "give dims, the number of dimensions of your vectors, with embedding_model";
+            return Err(Error::invalid("dims", detail));
+        };
+        return Ok(Some(ModelTag { id, dims }));
+    }
+    match (&usual, dims) {
+        (Some(model), Some(dims)) if model.dims != dims => {
+            let detail = format!("vectors of {} have {} dimensions; leave dims out", model.id, model.dims);
+            Err(Error::invalid("dims", detail))
+        }
+        (None, Some(_)) => {
+            Err(Error::invalid("dims", "dims goes with embedding_model; give both or neither"))
+        }
+        _ => Ok(usual),
+    }
+}
+
+/// What is larger is refused by the check of the row.
+fn at_most_u16(dims: u64) -> u16 {
+    u16::try_from(dims).unwrap_or(u16::MAX)
 }
 
 pub(crate) async fn delete(
@@ -149,25 +180,37 @@ pub(crate) async fn delete(
     access.check(&space, Rights::WRITE)?;
     let identity = head.identity(&[])?;
     let deadline = Deadline::after(shared.config.write_timeout);
-    let row = read(&shared.nodes, &access.tenant, &name, deadline).await?.ok_or_else(no_such_collection)?;
-    let erased = erase_all(&shared, &access, &row, &identity, deadline).await;
-    let erased = erased.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
-    let command = MetaCommand::DeleteCollection { tenant: access.tenant.clone(), name: name.clone() };
-    let command = Command::Meta(Box::new(command));
-    let ended = shared.nodes.propose(&access, Shard::META, &command, Safety::Repeatable, deadline).await;
-    shared.collections.forget(&access.tenant, &name).await;
-    ended.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
-    let token = tokens::text(&access.tenant, erased.seen)?;
-    answer(StatusCode::ACCEPTED, &Deleted { name, erasure: erased.id, status: "removing", token })
+    let ended = end(&shared, &access, &name, &identity, deadline).await;
+    let (erasure, seen) = ended.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
+    let token = tokens::text(&access.tenant, seen)?;
+    answer(StatusCode::ACCEPTED, &Deleted { name, erasure, status: "removing", token })
 }
 
-/// Begins the erasure of all that a collection holds, or held.
-async fn erase_all(
+/// Erases all that the collection holds, and ends its name. Answers which erasure that is, and what was seen.
+async fn end(
     shared: &Shared,
     access: &Access,
-    row: &CollectionRow,
+    name: &str,
     identity: &WriteIdentity,
     deadline: Deadline,
-) -> Answer<erase::Begun> {
-    erase::begin_everywhere(shared, access, &row.spaces()?, identity, Selection::All, deadline).await
+) -> Answer<(String, Vec<Seen>)> {
+    let row = read(&shared.nodes, &access.tenant, name, deadline).await?.ok_or_else(no_such_collection)?;
+    let Idempotency { key_hash, .. } = identity.whole();
+    // The same request has ended the one before: another one that has its name by now is not meant.
+    if let Some(former) = row.former.filter(|former| former.key_hash == key_hash) {
+        let Former { incarnation, partitions, .. } = former;
+        return Ok((ErasureId { key_hash, incarnation, partitions }.to_string(), Vec::new()));
+    }
+    let spaces = row.spaces()?;
+    let begun = erase::begin_everywhere(shared, access, &spaces, identity, Selection::All, deadline).await?;
+    let command = Command::Meta(Box::new(MetaCommand::DeleteCollection {
+        tenant: access.tenant.clone(),
+        name: name.to_owned(),
+        incarnation: row.incarnation,
+        key_hash,
+    }));
+    let ended = shared.nodes.propose(access, Shard::META, &command, Safety::Repeatable, deadline).await;
+    shared.collections.forget(&access.tenant, name).await;
+    ended?;
+    Ok((ErasureId::of(&row, key_hash).to_string(), begun.seen))
 }

@@ -10,19 +10,18 @@ use holdfast_core::space::SpaceKey;
 pub(crate) fn space_of(place: &Place, memory: &NewMemory) -> Answer<SpaceKey> {
     match place {
         Place::User(space) => Ok(space.clone()),
-        Place::Collection(row) => Ok(SpaceKey::shared(&row.tenant, &row.name, partition_of(row, memory))?),
+        Place::Collection(row) => Ok(row.space(partition_of(row, memory, is_stated(memory)))?),
     }
 }
 
-/// The partition of a new memory.
+/// The partition of a new memory: it follows from the request alone, so that a repetition comes to the same one.
 ///
-/// What states facts or names entities goes to the first, where facts and entities are: its row and its facts
-/// are written together. All else follows its session, so that turns that stand around each other stay
-/// together; else its source, else its chosen id. A memory without any of these goes by its text: its id
-/// is made anew when a request is repeated, its text is not, so a repetition comes to the
-/// same partition, and so does the same text again, which is then merged.
-pub(crate) fn partition_of(collection: &CollectionRow, memory: &NewMemory) -> u8 {
-    if holds_facts(memory) {
+/// What the caller states as a fact or names entities of goes to the first, where facts and entities are. All
+/// else follows its session, so that turns that stand around each other stay together; else its source,
+/// else its chosen id. A memory without any of these goes by its text, since its id is made anew for each
+/// request.
+pub(crate) fn partition_of(collection: &CollectionRow, memory: &NewMemory, to_the_first: bool) -> u8 {
+    if to_the_first {
         return 0;
     }
     let index = &memory.index;
@@ -34,8 +33,24 @@ pub(crate) fn partition_of(collection: &CollectionRow, memory: &NewMemory) -> u8
     }
 }
 
-/// Whether a memory, or one of its chunks, states facts or names entities.
-fn holds_facts(memory: &NewMemory) -> bool {
+/// Whether the caller stated a fact or named entities. What rules find in a text depends on the rules of the
+/// day, and decides nothing.
+fn is_stated(memory: &NewMemory) -> bool {
+    !memory.index.entities.is_empty() || memory.statements.iter().any(|statement| statement.rules == 0)
+}
+
+/// Whether a memory, or one of its chunks, states anything at all or names entities.
+pub(crate) fn holds_facts(memory: &NewMemory) -> bool {
     let of = |memory: &NewMemory| !memory.statements.is_empty() || !memory.index.entities.is_empty();
     of(memory) || memory.chunks.iter().any(of)
+}
+
+/// Takes out what rules found in a text that does not lie where facts are compared with each other.
+pub(crate) fn without_found_facts(memory: &mut NewMemory) {
+    memory.statements.clear();
+    memory.whole = false;
+    for chunk in &mut memory.chunks {
+        chunk.statements.clear();
+        chunk.whole = false;
+    }
 }

@@ -1,7 +1,7 @@
-//! `GET /v1/collections/{name}/erasures/{id}`: how far an erasure has come in each partition. Also of a
-//! collection that was deleted: its receipt outlives it.
+//! `GET /v1/collections/{name}/erasures/{id}`: how far an erasure has come in each partition. The id says of
+//! which collection of the name, so that the receipt outlives it.
 
-use super::cache::{no_such_collection, read};
+use super::erasure_id::ErasureId;
 use super::manage::Named;
 use crate::auth::PathId;
 use crate::http::problem::Answer;
@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use futures::future::try_join_all;
 use holdfast_core::access::Rights;
+use holdfast_core::space::SpaceKey;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -57,9 +58,12 @@ pub(crate) async fn receipt(
         params.max_staleness_ms,
     )?;
     let deadline = Deadline::after(shared.config.read_timeout);
-    let row = read(&shared.nodes, &access.tenant, &name, deadline).await?.ok_or_else(no_such_collection)?;
-    let reading = Reading { shared: &shared, access: &access, id: &id, wish: &wish, deadline };
-    let spaces = row.spaces()?;
+    let erasure = ErasureId::parse(&id).ok_or_else(not_there)?;
+    let of_partition = erasure.of_partition();
+    let reading = Reading { shared: &shared, access: &access, id: &of_partition, wish: &wish, deadline };
+    let spaces = (0..erasure.partitions)
+        .map(|partition| SpaceKey::incarnation(&access.tenant, &name, erasure.incarnation, partition));
+    let spaces = spaces.collect::<Result<Vec<_>, _>>()?;
     let told = try_join_all(spaces.iter().map(|space| reading.of(space))).await?;
     let (mut partitions, mut not_begun, mut all_seen) = (Vec::new(), Vec::new(), Vec::new());
     for (partition, (receipt, seen)) in (0u8..).zip(told) {
@@ -74,7 +78,7 @@ pub(crate) async fn receipt(
     let status = ["removing", "purging"].into_iter().find(|status| has(status)).unwrap_or("done");
     let receipts = Receipts {
         id,
-        space: space.space().to_owned(),
+        space: space.label().to_owned(),
         selection: first.receipt.selection,
         status: if not_begun.is_empty() { status } else { "removing" },
         partitions,

@@ -8,7 +8,9 @@ use serde::Serialize;
 pub(super) struct CollectionView {
     name: String,
     partitions: u8,
-    embedding_model: String,
+    /// `null` for one that holds no vectors.
+    embedding_model: Option<String>,
+    dims: Option<u16>,
     created_at: Time,
 }
 
@@ -17,7 +19,8 @@ impl From<CollectionRow> for CollectionView {
         Self {
             name: row.name,
             partitions: row.partitions,
-            embedding_model: row.embedding_model,
+            dims: row.model.as_ref().map(|model| model.dims),
+            embedding_model: row.model.map(|model| model.id),
             created_at: Time(row.created_us),
         }
     }

@@ -3,6 +3,7 @@
 use super::fence;
 use super::sections::Section;
 use crate::http::time::Time;
+use holdfast_core::space::SpaceKey;
 use holdfast_core::{Error, ErrorCode, Result};
 use holdfast_proto::v1;
 use serde::Serialize;
@@ -79,7 +80,8 @@ impl Item {
             .as_ref()
             .ok_or_else(|| Error::new(ErrorCode::Internal, "a node answered a result without its memory"))?;
         // Two spaces may have one id, so that of a collection's memory names its space.
-        let space = memory.space.as_ref().map(|space| space.name.as_str()).filter(|name| is_shared(name));
+        let space =
+            memory.space.as_ref().map(|space| SpaceKey::label_of(&space.name)).filter(|name| is_shared(name));
         let id = space.map_or_else(|| memory.id.clone(), |space| format!("{space}/{}", memory.id));
         let text = fence::quoted(&memory.content);
         let unchanged = memory.tokens > 0 && text == memory.content;

@@ -1,6 +1,7 @@
 //! `POST …/erasures` and `DELETE /v1/users/{user}`.
 
 use crate::auth::InSpace;
+use crate::collections::erasure_id::ErasureId;
 use crate::filters;
 use crate::http::json::{self, Bounded};
 use crate::http::problem::{Answer, Problem};
@@ -95,6 +96,7 @@ async fn begin(
     let deadline = Deadline::after(shared.config.write_timeout);
     let begun = begin_everywhere(shared, &access, &place.partitions()?, &identity, selection, deadline).await;
     let Begun { id, seen } = begun.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
+    let id = place.collection().map_or(id, |row| ErasureId::of(row, identity.whole().key_hash).to_string());
     let token = tokens::text(&access.tenant, seen)?;
     answer(StatusCode::ACCEPTED, &BegunView { id, status: "removing", token })
 }

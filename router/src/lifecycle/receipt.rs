@@ -100,7 +100,7 @@ pub(crate) async fn receipt(
     let (receipt, seen) = read.of(&space).await?;
     let receipt = receipt.ok_or_else(not_there)?;
     let token = tokens::text(&access.tenant, seen)?;
-    answer(StatusCode::OK, &Told { id, space: space.space().to_owned(), receipt, token })
+    answer(StatusCode::OK, &Told { id, space: space.label().to_owned(), receipt, token })
 }
 
 /// The one answer to an id that names no erasure.

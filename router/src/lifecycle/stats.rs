@@ -73,7 +73,7 @@ pub(crate) async fn stats(
     let created_at = settings.as_ref().map(|row| Time(row.created_us));
     let models = settings.map(|row| row.models).unwrap_or_default();
     let stats = Stats {
-        space: space.space().to_owned(),
+        space: space.label().to_owned(),
         created_at,
         memories: counters.memories,
         bytes: counters.bytes,

@@ -1,10 +1,10 @@
 //! `POST …/memories`.
 
-use super::batch::{Batch, check_size};
+use super::batch::{Batch, check_size, tag};
 use super::locate::{Places, locate};
 use super::{ItemResult, hints};
 use crate::auth::{InSpace, Place};
-use crate::collections::placing::space_of;
+use crate::collections::placing::{space_of, without_found_facts};
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
@@ -32,8 +32,8 @@ use std::sync::Arc;
 /// tenth of a millisecond.
 const INLINE_BYTES: usize = 2 * 1024;
 
-/// Parts of one write to several partitions that are stored at once.
-const PARTS_AT_ONCE: usize = 16;
+/// Partitions that one write is stored in at once.
+const SPACES_AT_ONCE: usize = 16;
 
 #[derive(Serialize)]
 struct Added {
@@ -129,9 +129,16 @@ impl Call<'_> {
         };
         let mut embedding = self.shared.embedding.as_ref();
         if let Some(collection) = self.place.collection() {
-            batch.check_model(&collection.embedding_model)?;
-            embedding =
-                embedding.filter(|built_in| built_in.embedder().model_id() == collection.embedding_model);
+            batch.check_model(collection.model.as_ref())?;
+            embedding = embedding.filter(|built_in| {
+                let embedder = built_in.embedder();
+                collection.model == Some(tag(embedder.model_id(), embedder.dims()))
+            });
+            for memory in batch.memories_mut() {
+                if space_of(self.place, memory)?.partition() > 0 {
+                    without_found_facts(memory);
+                }
+            }
         }
         batch.embed(embedding, deadline).await?;
         hints::look_up(self.shared, self.access, self.place, &mut batch, deadline).await;
@@ -199,25 +206,42 @@ impl Call<'_> {
     async fn store_parts(self, batch: &Batch, parts: Vec<Part>, deadline: Deadline) -> Answer<AddedItems> {
         let (mut results, mut seen) = (Results::new(batch), Vec::new());
         let (mut answered, mut first_problem) = (false, None);
-        let one = |part| async move {
-            let ended: Ended = self.store(batch, &part, deadline).await;
-            (part, ended)
+        // What goes to one partition is written in its order; those behind one whose outcome is open are not
+        // tried.
+        let mut by_space: BTreeMap<SpaceKey, Vec<Part>> = BTreeMap::new();
+        for part in parts {
+            by_space.entry(part.space.clone()).or_default().push(part);
+        }
+        let several = by_space.len() > 1;
+        let in_order = |parts: Vec<Part>| async move {
+            let mut all = Vec::with_capacity(parts.len());
+            for part in parts {
+                let ended: Ended = self.store(batch, &part, deadline).await;
+                let is_open = ended.as_ref().is_err_and(|problem| !is_refusal(problem.error.code));
+                all.push((part, ended));
+                if is_open {
+                    break;
+                }
+            }
+            all
         };
-        // A user's parts follow each other: those behind one whose outcome is open are not tried.
-        let at_once = if self.place.collection().is_some() { PARTS_AT_ONCE } else { 1 };
-        let mut storing = stream::iter(parts).map(one).buffered(at_once);
-        while let Some((part, ended)) = storing.next().await {
-            match ended {
-                Ok((items, at)) => {
-                    answered = true;
-                    seen.extend(at);
-                    results.merge(batch, &part.items, items);
+        let mut storing = stream::iter(by_space.into_values()).map(in_order).buffered(SPACES_AT_ONCE);
+        while let Some(all) = storing.next().await {
+            for (part, ended) in all {
+                match ended {
+                    Ok((items, at)) => {
+                        answered = true;
+                        seen.extend(at);
+                        results.merge(batch, &part.items, items);
+                    }
+                    Err(problem) if is_refusal(problem.error.code) => {
+                        results.fail(batch, &part.items, &problem.error);
+                        first_problem.get_or_insert(problem);
+                    }
+                    Err(problem) => {
+                        return Err(open(problem, &part.items, several || results.some_stored()));
+                    }
                 }
-                Err(problem) if is_refusal(problem.error.code) => {
-                    results.fail(batch, &part.items, &problem.error);
-                    first_problem.get_or_insert(problem);
-                }
-                Err(problem) => return Err(open(problem, &part.items, results.some_stored() || at_once > 1)),
             }
         }
         // A refusal that hit everything is the answer to the request, not to each of its items.

@@ -196,11 +196,17 @@ impl Batch {
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](holdfast_core::ErrorCode::InvalidArgument) that names the two.
-    pub(super) fn check_model(&self, collection: &str) -> Result<()> {
+    pub(super) fn check_model(&self, collection: Option<&ModelTag>) -> Result<()> {
         match &self.given {
-            Some(given) if given.id != collection => Err(other_model(&given.id, collection)),
+            Some(given) if Some(given) != collection => Err(other_model(given, collection)),
             _ => Ok(()),
         }
+    }
+
+    /// The memories that can be stored, to be changed once more.
+    pub(super) fn memories_mut(&mut self) -> impl Iterator<Item = &mut NewMemory> {
+        let prepared = self.items.iter_mut().filter_map(|item| item.as_mut().ok());
+        prepared.map(|prepared| &mut prepared.memory)
     }
 
     /// The model of the vectors in the items, as nodes name it.
@@ -265,12 +271,17 @@ pub(super) fn tag(model: &str, dims: usize) -> ModelTag {
 }
 
 /// The answer to a vector of another model than a collection has.
-pub(crate) fn other_model(given: &str, collection: &str) -> Error {
+pub(crate) fn other_model(given: &ModelTag, collection: Option<&ModelTag>) -> Error {
+    let Some(held) = collection else {
+        let detail = "this collection holds no vectors; send the text alone";
+        return Error::invalid("embedding", detail);
+    };
     let detail = format!(
-        "this collection holds vectors of {collection}, and this is one of {given}; send a matching one, or the text \
-         alone"
+        "this collection holds vectors of {} with {} dimensions, and this is one of {} with {}; send a matching one, \
+         or the text alone",
+        held.id, held.dims, given.id, given.dims
     );
-    Error::invalid("embedding_model", detail)
+    Error::invalid(if held.id == given.id { "embedding" } else { "embedding_model" }, detail)
 }
 
 /// Whether facts are looked for in the texts, which is done by rules.

@@ -14,6 +14,7 @@ use crate::tokens;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_core::ErrorCode;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::command::{Command, SpaceCommand, Write};
 use holdfast_core::space::SpaceKey;
@@ -62,11 +63,22 @@ impl Call<'_> {
         let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
         let ids = [self.id.to_owned()];
         let places = locate(self.shared, self.access, spaces, &ids, &wish, self.deadline).await?;
-        // Where it was deleted this very request may have done it, and its key is known.
-        match places.of_any(self.id).and_then(|at| spaces.get(at)) {
-            Some(space) => self.delete_in(space).await,
-            None => Err(not_found()),
+        // Where it was deleted this very request may have done it; its key is known there, and what was added
+        // since is not meant.
+        let at =
+            |places: &[usize]| -> Vec<&SpaceKey> { places.iter().filter_map(|at| spaces.get(*at)).collect() };
+        for space in at(places.buried(self.id)) {
+            match self.delete_in(space).await {
+                Err(problem) if problem.error.code == ErrorCode::NotFound => {}
+                end => return end,
+            }
         }
+        let mut first = None;
+        for space in at(places.all_of(self.id)) {
+            let written = self.delete_in(space).await?;
+            first.get_or_insert(written);
+        }
+        first.ok_or_else(not_found)
     }
 
     async fn delete_in(self, space: &SpaceKey) -> Answer<Written> {

@@ -6,7 +6,7 @@ use crate::http::time::Deadline;
 use crate::nodes::{Client, ReadKind, ReadWish};
 use crate::shared::Shared;
 use futures::future::try_join_all;
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::stream::{FuturesOrdered, StreamExt};
 use holdfast_core::access::Access;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::token::Seen;
@@ -17,31 +17,42 @@ use std::future::Future;
 /// In which partitions memories lie, or lay until they were deleted; by their places among the partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    there: HashMap<String, usize>,
-    deleted: HashMap<String, usize>,
+    /// In ascending order; more than one where an id was added to two partitions at the same moment.
+    there: HashMap<String, Vec<usize>>,
+    deleted: HashMap<String, Vec<usize>>,
 }
 
 impl Places {
     /// Where a memory lies.
     pub(crate) fn of(&self, id: &str) -> Option<usize> {
-        self.there.get(id).copied()
+        self.all_of(id).first().copied()
+    }
+
+    /// All places where an id lies.
+    pub(crate) fn all_of(&self, id: &str) -> &[usize] {
+        self.there.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// All places where an id was deleted and is not there again.
+    pub(crate) fn buried(&self, id: &str) -> &[usize] {
+        self.deleted.get(id).map_or(&[], Vec::as_slice)
     }
 
     /// Where a memory lies, or else where it was deleted: what concerns it belongs there.
     pub(crate) fn of_any(&self, id: &str) -> Option<usize> {
-        self.of(id).or_else(|| self.deleted.get(id).copied())
+        self.of(id).or_else(|| self.buried(id).first().copied())
     }
 
-    /// Takes what one partition said; of two that hold one id the first counts.
+    /// Takes what one partition said.
     fn take(&mut self, partition: usize, ids: &[String], response: &v1::LocateResponse) {
         let named = |places: &[u32]| -> Vec<String> {
             places.iter().filter_map(|at| ids.get(*at as usize).cloned()).collect()
         };
         for id in named(&response.there) {
-            self.there.entry(id).or_insert(partition);
+            self.there.entry(id).or_default().push(partition);
         }
         for id in named(&response.deleted) {
-            self.deleted.entry(id).or_insert(partition);
+            self.deleted.entry(id).or_default().push(partition);
         }
     }
 }
@@ -84,7 +95,7 @@ pub(crate) async fn locate(
 /// What one partition answers: what was found there, if anything, and what was seen.
 pub(super) type Looked<T> = (Option<T>, Option<Seen>);
 
-/// Looks in all partitions at once, and answers with what is found first and where.
+/// Looks in all partitions at once, and answers what the first of them holds that holds it.
 ///
 /// # Errors
 /// `not_found` if all of them answered that there is nothing. If one of them did not answer, it may be
@@ -96,7 +107,7 @@ pub(super) async fn look<T, F>(
 where
     F: Future<Output = Answer<Looked<T>>>,
 {
-    let mut asked: FuturesUnordered<_> = spaces
+    let mut asked: FuturesOrdered<_> = spaces
         .iter()
         .map(|space| {
             let looking = ask(space.clone());

@@ -184,9 +184,12 @@ impl Call<'_> {
         deadline: Deadline,
     ) -> Answer<Vectors> {
         if let Some(given) = &draft.given {
-            if let Some(row) = self.place.collection().filter(|row| row.embedding_model != given.model) {
-                return Err(other_model(&given.model, &row.embedding_model).into());
+            let given = tag(&given.model, given.unit.len());
+            if let Some(row) = self.place.collection().filter(|row| row.model.as_ref() != Some(&given)) {
+                return Err(other_model(&given, row.model.as_ref()).into());
             }
+        }
+        if let Some(given) = &draft.given {
             let vector = Vector::quantise(&given.unit)?;
             return Ok((Some(vector), Some(tag(&given.model, given.unit.len())), true));
         }
@@ -212,7 +215,8 @@ impl Call<'_> {
     /// The built-in model, where vectors of it have a place.
     fn embedding(&self) -> Option<&Embedding> {
         let embedding = self.shared.embedding.as_ref()?;
-        let other = |row: &CollectionRow| row.embedding_model != embedding.embedder().model_id();
+        let builtin = tag(embedding.embedder().model_id(), embedding.embedder().dims());
+        let other = |row: &CollectionRow| row.model.as_ref() != Some(&builtin);
         (!self.place.collection().is_some_and(other)).then_some(embedding)
     }
 }

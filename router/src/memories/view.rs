@@ -3,6 +3,7 @@
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Time;
 use holdfast_core::ErrorCode;
+use holdfast_core::space::SpaceKey;
 use holdfast_proto::v1;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -80,7 +81,7 @@ impl MemoryView {
         };
         Ok(Self {
             id: memory.id,
-            space: memory.space.map(|space| space.name).unwrap_or_default(),
+            space: memory.space.map_or_else(String::new, |space| SpaceKey::label_of(&space.name).to_owned()),
             kind: memory.kind,
             content: memory.content,
             importance: memory.importance,

@@ -13,7 +13,8 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::nodes::{Client, ReadKind, ReadWish};
 use crate::shared::Shared;
-use futures::future::join_all;
+use futures::future::try_join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::score::{Constants, CorpusStats, Prior, Stats};
 use holdfast_core::space::{Shard, SpaceKey};
@@ -60,10 +61,12 @@ pub(crate) async fn spaces(
     deadline: Deadline,
 ) -> Answer<Vec<SpaceKey>> {
     let mut spaces = place.partitions()?;
-    for (at, name) in collections.iter().enumerate() {
+    let rows = collections.iter().enumerate().map(|(at, name)| async move {
         let row = shared.collections.of(&shared.nodes, &access.tenant, name, deadline).await;
-        let row = row.map_err(|problem| problem.at(&format!("collections[{at}]")))?;
-        access.check(&row.space()?, Rights::READ)?;
+        row.map_err(|problem| problem.at(&format!("collections[{at}]")))
+    });
+    for row in try_join_all(rows).await? {
+        access.check(&row.space(0)?, Rights::READ)?;
         for space in row.spaces()? {
             if !spaces.contains(&space) {
                 spaces.push(space);
@@ -99,8 +102,9 @@ pub(crate) async fn find(asking: Asking<'_>, query: &Query, model: Option<ModelP
     let deadline = asking.deadline.part(SEARCH_SHARE);
     let request = fan_out.request.clone();
     let ask = |space| asking.search(space, request.clone(), deadline);
-    let answers = fan_out.round(ask, |response| response.seen).await?;
-    fan_out.end(query, answers)
+    let mut merged = Merged::new(query.top_k, query.beside.unwrap_or_default());
+    fan_out.round(ask, |response| response.seen, |response| merged.take(response)).await?;
+    fan_out.end(query, merged)
 }
 
 /// What is believed of the vectors of a model, as nodes believe it.
@@ -163,25 +167,30 @@ impl<'a> FanOut<'a> {
         Ok(Self { asking, request, left, missing: BTreeSet::new(), problem: None, seen: Vec::new() })
     }
 
-    /// Asks all partitions that are left at once. Those that do not answer leave.
+    /// Asks all partitions that are left at once, and does `fold` with each answer as it comes, so that no more
+    /// is held than must be. Those that do not answer leave.
     async fn round<R, F>(
         &mut self,
         ask: impl Fn(&'a SpaceKey) -> F,
         seen: impl Fn(&R) -> Option<v1::Seen>,
-    ) -> Answer<Vec<R>>
+        mut fold: impl FnMut(R),
+    ) -> Answer<()>
     where
         F: Future<Output = Answer<R>>,
     {
-        let asked = self.left.iter().map(|(space, _)| ask(space));
-        let answers = join_all(asked).await;
-        let mut answered = Vec::with_capacity(answers.len());
-        let mut left = Vec::with_capacity(answers.len());
-        for (at, answer) in self.left.drain(..).zip(answers) {
+        let mut asked: FuturesUnordered<_> = std::mem::take(&mut self.left)
+            .into_iter()
+            .map(|at| {
+                let asking = ask(at.0);
+                async move { (at, asking.await) }
+            })
+            .collect();
+        while let Some((at, answer)) = asked.next().await {
             match answer {
                 Ok(answer) => {
                     self.seen.extend(self.asking.shared.nodes.observe(seen(&answer)));
-                    answered.push(answer);
-                    left.push(at);
+                    self.left.push(at);
+                    fold(answer);
                 }
                 Err(problem) if is_silence(problem.error.code) => {
                     self.missing.insert(at.1.0);
@@ -190,12 +199,11 @@ impl<'a> FanOut<'a> {
                 Err(problem) => return Err(problem),
             }
         }
-        self.left = left;
         match self.problem.take() {
-            Some(problem) if answered.is_empty() => Err(problem),
+            Some(problem) if self.left.is_empty() => Err(problem),
             problem => {
                 self.problem = problem;
-                Ok(answered)
+                Ok(())
             }
         }
     }
@@ -204,15 +212,14 @@ impl<'a> FanOut<'a> {
     async fn pool(&mut self, fused: bool, prior: Prior) -> Answer<()> {
         let asking = self.asking;
         let (request, deadline) = (self.request.clone(), asking.deadline.part(COUNTS_SHARE));
-        let counts = self
-            .round(|space| asking.stats(space, request.clone(), deadline), |response| response.seen)
-            .await?;
         let mut corpus = CorpusStats::default();
         let mut speakers = BTreeSet::new();
-        for response in counts {
+        let ask = |space| asking.stats(space, request.clone(), deadline);
+        let fold = |response: v1::RecallStatsResponse| {
             corpus.merge(&response.corpus.unwrap_or_default().into());
             speakers.extend(response.speakers);
-        }
+        };
+        self.round(ask, |response| response.seen, fold).await?;
         let mut pool = v1::Pool {
             corpus: Some(corpus.clone().into()),
             speakers: speakers.into_iter().collect(),
@@ -223,18 +230,17 @@ impl<'a> FanOut<'a> {
             return Ok(());
         }
         let (request, deadline) = (self.request.clone(), asking.deadline.part(SUMS_SHARE));
-        let sums = self
-            .round(|space| asking.stats(space, request.clone(), deadline), |response| response.seen)
-            .await?;
         let mut stats = Stats::default();
-        sums.into_iter().for_each(|response| stats.merge(&response.sums.unwrap_or_default().into()));
+        let ask = |space| asking.stats(space, request.clone(), deadline);
+        let fold = |response: v1::RecallStatsResponse| stats.merge(&response.sums.unwrap_or_default().into());
+        self.round(ask, |response| response.seen, fold).await?;
         pool.constants = Some(Constants::from_stats(&stats, &prior, corpus.query_weight()).into());
         self.request.pool = Some(pool);
         Ok(())
     }
 
     /// The answer of all together.
-    fn end(self, query: &Query, answers: Vec<v1::RecallResponse>) -> Answer<Found> {
+    fn end(self, query: &Query, merged: Merged) -> Answer<Found> {
         if let Some(problem) = self.problem.filter(|_| query.require_all) {
             let shards: Vec<String> = self.missing.iter().map(u16::to_string).collect();
             let detail = format!(
@@ -243,14 +249,10 @@ impl<'a> FanOut<'a> {
                 shards.join(", "),
                 problem.error.detail
             );
-            return Err(Problem::new(problem.error.code, detail));
+            let retry_after_ms = problem.retry_after_ms;
+            return Err(Problem { retry_after_ms, ..Problem::new(problem.error.code, detail) });
         }
-        let beside = query.beside.unwrap_or_default();
-        Ok(Found {
-            response: merge(answers, query.top_k, beside),
-            seen: self.seen,
-            missing: self.missing.into_iter().collect(),
-        })
+        Ok(Found { response: merged.end(), seen: self.seen, missing: self.missing.into_iter().collect() })
     }
 }
 
@@ -262,10 +264,22 @@ fn is_silence(code: ErrorCode) -> bool {
     )
 }
 
-/// One answer of those of all partitions.
-fn merge(answers: Vec<v1::RecallResponse>, top_k: u32, beside: v1::Beside) -> v1::RecallResponse {
-    let mut merged = v1::RecallResponse { exact: true, bound_met: true, ..v1::RecallResponse::default() };
-    for answer in answers {
+/// One answer of those of all partitions. It never holds more than twice what is wanted, and what one
+/// partition answers.
+struct Merged {
+    response: v1::RecallResponse,
+    top_k: u32,
+    beside: v1::Beside,
+}
+
+impl Merged {
+    fn new(top_k: u32, beside: v1::Beside) -> Self {
+        let response = v1::RecallResponse { exact: true, bound_met: true, ..v1::RecallResponse::default() };
+        Self { response, top_k, beside }
+    }
+
+    fn take(&mut self, answer: v1::RecallResponse) {
+        let merged = &mut self.response;
         merged.exact &= answer.exact;
         merged.bound_met &= answer.bound_met;
         merged.scored = merged.scored.saturating_add(answer.scored);
@@ -276,16 +290,27 @@ fn merge(answers: Vec<v1::RecallResponse>, top_k: u32, beside: v1::Beside) -> v1
         } else if merged.index != answer.index {
             "mixed".clone_into(&mut merged.index);
         }
-        merged.results.extend(answer.results);
+        // Places among the memories of one partition are none among all of them.
+        merged.results.extend(answer.results.into_iter().map(|scored| v1::Scored { ranks: None, ..scored }));
         merged.constraints.extend(answer.constraints);
         merged.stating.extend(answer.stating);
+        for (all, k) in [
+            (&mut merged.results, self.top_k),
+            (&mut merged.constraints, self.beside.constraints),
+            (&mut merged.stating, self.beside.stating),
+        ] {
+            if all.len() > k as usize {
+                best(all, k);
+            }
+        }
     }
-    // Places among the memories of one partition are none among all of them.
-    merged.results.iter_mut().for_each(|scored| scored.ranks = None);
-    best(&mut merged.results, top_k);
-    best(&mut merged.constraints, beside.constraints);
-    best(&mut merged.stating, beside.stating);
-    merged
+
+    fn end(mut self) -> v1::RecallResponse {
+        best(&mut self.response.results, self.top_k);
+        best(&mut self.response.constraints, self.beside.constraints);
+        best(&mut self.response.stating, self.beside.stating);
+        self.response
+    }
 }
 
 /// The best `k`, the best first. Of equal scores the newer is first, as within a partition; ids decide what
@@ -320,6 +345,12 @@ mod tests {
             results,
             ..v1::RecallResponse::default()
         }
+    }
+
+    fn merge(answers: Vec<v1::RecallResponse>, top_k: u32, beside: v1::Beside) -> v1::RecallResponse {
+        let mut merged = Merged::new(top_k, beside);
+        answers.into_iter().for_each(|answer| merged.take(answer));
+        merged.end()
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::http::problem::{Answer, Problem};
 use crate::memories::view::MemoryView;
 use holdfast_core::ErrorCode;
+use holdfast_core::space::SpaceKey;
 use holdfast_proto::v1;
 use serde::{Serialize, Serializer};
 
@@ -61,7 +62,7 @@ pub(super) fn hit(scored: v1::Scored) -> Answer<Hit> {
         || Problem::new(ErrorCode::Internal, "a node answered a result without its memory or its parts");
     let memory = scored.memory.ok_or_else(missing)?;
     let parts = scored.parts.ok_or_else(missing)?;
-    let space = memory.space.as_ref().map(|space| space.name.clone()).unwrap_or_default();
+    let space = memory.space.as_ref().map_or("", |space| SpaceKey::label_of(&space.name)).to_owned();
     Ok(Hit {
         chunk_of: memory.chunk.and_then(|_| memory.derived_from.first().cloned()),
         memory: MemoryView::new(memory)?,

@@ -57,7 +57,7 @@ pub(crate) async fn export(
     let token = tokens::write(&export.wish.token)?;
     let head = Line::Export(Head {
         format: FORMAT,
-        space: home.first()?.space().to_owned(),
+        space: home.first()?.label().to_owned(),
         exported_at: Time(now_us()),
         log_index: first.seen.map_or(0, |seen| seen.index),
         shard: first.seen.map_or(0, |seen| seen.shard.0),

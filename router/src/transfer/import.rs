@@ -3,7 +3,7 @@
 
 use super::line::{End, FORMAT, Line};
 use crate::auth::{InSpace, Place};
-use crate::collections::placing::partition_of;
+use crate::collections::placing::{holds_facts, partition_of};
 use crate::http::answer;
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
@@ -257,9 +257,9 @@ impl Import<'_> {
         let (Some(collection), Item::Memory(memory)) = (self.home.collection(), &given.item) else {
             return Some(given);
         };
-        let model = memory.model.as_ref().filter(|model| model.id != collection.embedding_model);
+        let model = memory.model.as_ref().filter(|model| Some(*model) != collection.model.as_ref());
         let Some(model) = model else { return Some(given) };
-        let error = other_model(&model.id, &collection.embedding_model);
+        let error = other_model(model, collection.model.as_ref());
         self.report.told.count(&given.item);
         self.report.memories.rejected += 1;
         let id = Some(given.item.id().to_owned());
@@ -285,7 +285,10 @@ impl Import<'_> {
             let id = given.item.id();
             let known = places.of_any(id).or_else(|| new.get(id).copied());
             let home = known.unwrap_or_else(|| match &given.item {
-                Item::Memory(memory) => usize::from(partition_of(collection, &memory.memory)),
+                Item::Memory(memory) => {
+                    let memory = &memory.memory;
+                    usize::from(partition_of(collection, memory, holds_facts(memory)))
+                }
                 // Its memory is nowhere, which any partition can say.
                 Item::Version(_) | Item::Links(_) => 0,
             });

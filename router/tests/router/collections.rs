@@ -51,7 +51,7 @@ async fn list(api: &Api, name: &str, limit: u32) -> Vec<String> {
 fn places(world: &World, name: &str, partitions: u8) -> BTreeMap<String, u8> {
     let mut places = BTreeMap::new();
     for partition in 0..partitions {
-        let space = SpaceKey::shared(TENANT, name, partition).unwrap();
+        let space = world.cluster.shared(name, partition);
         for id in world.cluster.memories(&space) {
             assert!(places.insert(id.clone(), partition).is_none(), "{id} lies in one partition");
         }
@@ -82,7 +82,8 @@ async fn a_collection_has_a_shape_for_life() {
     let (field, detail) = api.put(path, json!({"partitions": 9})).await.problem("conflict");
     assert_eq!(field, "partitions");
     assert!(detail.contains("8 partitions"), "{detail}");
-    assert_eq!(api.put(path, json!({"embedding_model": "m"})).await.problem("conflict").0, "embedding_model");
+    let other = json!({"embedding_model": "m", "dims": 3});
+    assert_eq!(api.put(path, other).await.problem("conflict").0, "embedding_model");
     put(&api, "b", 1).await;
     let all = api.get("/v1/collections").await.ok(200);
     let names: Vec<&Value> = all["collections"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
@@ -94,7 +95,11 @@ async fn a_collection_has_a_shape_for_life() {
         ("c", json!({"partitions": 300}), "partitions"),
         ("c", json!({"partitions": -1}), "partitions"),
         ("c", json!({"partitions": "many"}), "partitions"),
-        ("c", json!({"embedding_model": ""}), "embedding_model"),
+        ("c", json!({"embedding_model": "", "dims": 3}), "embedding_model"),
+        ("c", json!({"embedding_model": "m"}), "dims"),
+        ("c", json!({"embedding_model": "m", "dims": 0}), "dims"),
+        ("c", json!({"embedding_model": "m", "dims": 70_000}), "dims"),
+        ("c", json!({"dims": 3}), "dims"),
         ("c", json!({"index": "ivf"}), "index"),
         ("c", json!({"retention": 1}), "retention"),
         ("c", json!({"shards": 1}), "shards"),
@@ -448,7 +453,7 @@ async fn recalls_of_one_request_fail_alone() {
 /// What leaders do, done here: the nodes of these tests have no jobs.
 fn drop_rows(world: &World, name: &str, partitions: u8, erasure: &str) {
     for partition in 0..partitions {
-        let space = SpaceKey::shared(TENANT, name, partition).unwrap();
+        let space = world.cluster.shared(name, partition);
         let group = world.cluster.owner(&space).0;
         for _ in 0..9 {
             let step = EraseStep::Drop { id: erasure.to_owned(), limit: 96 };
@@ -466,37 +471,80 @@ async fn a_deleted_collection_does_not_come_back() {
     let memories: Vec<Value> =
         (0..20).map(|n| json!({"id": format!("m{n}"), "content": format!("old {n}")})).collect();
     add(&api, "kb", json!(memories)).await;
-    let deleted = api.delete("/v1/collections/kb").await.ok(202);
+    let key = [("idempotency-key", "end-1")];
+    let delete = || api.send("DELETE", "/v1/collections/kb", &key, vec![]);
+    let deleted = delete().await.ok(202);
     assert_eq!(deleted["status"], "removing");
-    let erasure = deleted["erasure"].as_str().unwrap().to_owned();
+    assert_eq!(delete().await.ok(202)["erasure"], deleted["erasure"], "the same once more");
+    let receipt = format!("/v1/collections/kb/erasures/{}", deleted["erasure"].as_str().unwrap());
     for path in ["", "/memories", "/memories/m1"] {
         api.get(&format!("/v1/collections/kb{path}")).await.problem("not_found");
     }
     api.recall(json!({"query": "old", "collections": ["kb"]})).await.problem("not_found");
     assert_eq!(api.get("/v1/collections").await.ok(200)["collections"], json!([]));
-    let receipt = format!("/v1/collections/kb/erasures/{erasure}");
     let told = api.get(&receipt).await.ok(200);
     assert_eq!((&told["status"], &told["not_begun"]), (&json!("removing"), &json!([])));
-    assert_eq!(told["partitions"].as_array().unwrap().len(), 4);
-    // While it goes on the name is not free yet.
-    api.put("/v1/collections/kb", json!({"partitions": 2})).await.problem("unavailable");
-    drop_rows(&world, "kb", 4, &erasure);
-    let told = api.get(&receipt).await.ok(200);
-    assert_eq!(told["status"], "purging");
-    let erased = told["partitions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|part| part["erased"]["memories"].as_u64().unwrap());
-    assert_eq!(erased.sum::<u64>(), 20);
+    assert_eq!((&told["space"], told["partitions"].as_array().unwrap().len()), (&json!("shared:kb"), 4));
 
-    // A router that has not noticed writes once more; the next collection of the name has none of it.
-    let late = SpaceKey::shared(TENANT, "kb", 3).unwrap();
+    // The name is free at once, for a collection with keys of its own. A router that has not noticed writes to
+    // the old one, where nobody finds it.
+    let late = world.cluster.shared("kb", 1);
+    drop_rows(&world, "kb", 4, deleted["erasure"].as_str().unwrap().split('-').next().unwrap());
     world.cluster.add_plain(&late, "late");
     let created = api.put("/v1/collections/kb", json!({"partitions": 2})).await.ok(201);
     assert_eq!(created["partitions"], 2);
-    assert!(world.cluster.is_erasing(&late));
-    api.get("/v1/collections/kb").await.ok(200);
+    assert_ne!(world.cluster.shared("kb", 1), late);
+    assert!(list(&api, "kb", 10).await.is_empty());
+    api.get("/v1/collections/kb/memories/late").await.problem("not_found");
+    let found = api.recall(json!({"query": "late old", "collections": ["kb"]})).await.ok(200);
+    assert!(ids(&found).is_empty(), "{found}");
+    add(&api, "kb", json!([{"id": "new", "content": "new"}])).await;
+
+    // The request that ended the first ends nothing of the second, and its receipt stays.
+    assert_eq!(delete().await.ok(202)["erasure"], deleted["erasure"]);
+    assert_eq!(list(&api, "kb", 10).await, ["new"]);
+    let told = api.get(&receipt).await.ok(200);
+    assert_eq!(told["status"], "purging");
+    let parts = told["partitions"].as_array().unwrap().iter();
+    assert_eq!(parts.map(|part| part["erased"]["memories"].as_u64().unwrap()).sum::<u64>(), 20);
+    api.delete("/v1/collections/kb").await.ok(202);
+    api.get("/v1/collections/kb/memories/new").await.problem("not_found");
+}
+
+/// What rules find in a text decides nothing about its place, or a repetition under other rules would come to
+/// another partition and be stored twice.
+#[tokio::test]
+async fn found_facts_decide_no_place() {
+    let world = world().await;
+    let api = world.api();
+    put(&api, "kb", 8).await;
+    let memories: Vec<Value> = (0..100)
+        .map(|n| json!({"content": "I live in Berlin", "session": format!("s{n}"), "id": format!("m{n}")}))
+        .collect();
+    api.post("/v1/collections/kb/memories", json!({"memories": memories})).await.ok(201);
+    let places = places(&world, "kb", 8);
+    let first = places.values().filter(|place| **place == 0).count();
+    assert!((1..40).contains(&first), "{places:?}");
+    for (id, place) in &places {
+        let memory = api.get(&format!("/v1/collections/kb/memories/{id}")).await.ok(200);
+        assert_eq!(memory["fact"].is_null(), *place > 0, "{id}: facts are found where they are compared");
+    }
+}
+
+/// Parts of one partition are stored in the order of the request.
+#[tokio::test]
+async fn the_order_within_a_partition_is_kept() {
+    let world = world().await;
+    let api = world.api();
+    put(&api, "kb", 4).await;
+    let memories: Vec<Value> = (0..450)
+        .map(|n| json!({"id": format!("m{n:03}"), "content": format!("x {n}"), "session": "s"}))
+        .collect();
+    let body = json!({"memories": memories, "partial": true, "infer": "none"});
+    let answer = api.post("/v1/collections/kb/memories", body).await.ok(201);
+    assert!(answer["results"].as_array().unwrap().iter().all(|item| item["status"] == "created"));
+    let listed = list(&api, "kb", 1000).await;
+    assert!(listed.windows(2).all(|pair| pair[0] < pair[1]) && listed.len() == 450, "{listed:?}");
 }
 
 #[tokio::test]
@@ -518,7 +566,11 @@ async fn an_erasure_takes_place_in_every_partition() {
 async fn vectors_of_a_collection_are_of_one_model() {
     let world = world().await;
     let api = world.api();
-    api.put("/v1/collections/own", json!({"partitions": 4, "embedding_model": "client"})).await.ok(201);
+    let own = json!({"partitions": 4, "embedding_model": "client"});
+    assert_eq!(api.put("/v1/collections/own", own).await.problem("invalid_argument").0, "dims");
+    let own = json!({"partitions": 4, "embedding_model": "client", "dims": 3});
+    let created = api.put("/v1/collections/own", own).await.ok(201);
+    assert_eq!((&created["embedding_model"], &created["dims"]), (&json!("client"), &json!(3)));
     put(&api, "built-in", 4).await;
     let of = |n: usize, model: Option<&str>| {
         let mut memory = json!({"id": format!("v{n}"), "content": format!("v {n}"), "embedding": [1, n, 0]});
@@ -535,6 +587,12 @@ async fn vectors_of_a_collection_are_of_one_model() {
     };
     assert_eq!(post("own", of(3, Some("m"))).await, "embedding_model");
     assert_eq!(post("built-in", of(3, None)).await, "embedding_model");
+    // Whichever partition it would be the first of.
+    let wide = json!({"content": "wide", "embedding": [1, 2, 3, 4]});
+    assert_eq!(post("own", wide.clone()).await, "embedding");
+    let patch = json!({"embedding": [1, 2, 3, 4]});
+    let path = "/v1/collections/own/memories/words";
+    assert_eq!(api.patch(path, &[], patch).await.problem("invalid_argument").0, "embedding");
     let found =
         api.post("/v1/collections/own/recall", json!({"embedding": [1, 2, 0], "relevance": "vector"}));
     assert_eq!(found.await.ok(200)["results"][0]["memory"]["id"], "v2");
@@ -575,7 +633,7 @@ async fn a_context_is_made_of_collections_too() {
     assert_eq!(ask(json!(["none"])).await.problem("not_found").0, "collections[0]");
 
     let own = world.cluster.owner(&SpaceKey::user(TENANT, "ann").unwrap()).0;
-    let of_kb = |partition| world.cluster.owner(&SpaceKey::shared(TENANT, "kb", partition).unwrap()).0;
+    let of_kb = |partition| world.cluster.owner(&world.cluster.shared("kb", partition)).0;
     let down = (0..4).map(of_kb).find(|shard| *shard != own).unwrap();
     world.cluster.refusing_shard.store(down, Ordering::SeqCst);
     let part = ask(json!(["kb"])).await.ok(200);
@@ -677,7 +735,7 @@ async fn an_export_goes_into_a_collection_of_another_shape() {
     assert_eq!(list(&api, "kb", 100).await.len(), 32);
 
     // Vectors of another model are refused, not mixed in.
-    api.put("/v1/collections/other", json!({"embedding_model": "client"})).await.ok(201);
+    api.put("/v1/collections/other", json!({"embedding_model": "client", "dims": 3})).await.ok(201);
     let imported = import(&api, "other", &lines).await;
     assert!(imported["memories"]["rejected"].as_u64().unwrap() > 20, "{imported}");
     assert_eq!(imported["rejected"][0]["field"], "embedding_model");

@@ -11,7 +11,7 @@ fn row(name: &str, partitions: u8) -> CollectionRow {
         tenant: "t".into(),
         name: name.into(),
         partitions,
-        embedding_model: "client".into(),
+        model: Some(ModelTag { id: "client".into(), dims: 3 }),
         ..CollectionRow::default()
     }
 }
@@ -25,7 +25,13 @@ fn put(replica: &mut Replica, row: CollectionRow) -> Outcome {
 }
 
 fn delete(replica: &mut Replica, name: &str) -> Outcome {
-    run(replica, MetaCommand::DeleteCollection { tenant: "t".into(), name: name.into() })
+    let incarnation = stored(replica, name).map_or(0, |row| row.incarnation);
+    delete_one(replica, name, incarnation)
+}
+
+fn delete_one(replica: &mut Replica, name: &str, incarnation: u64) -> Outcome {
+    let (tenant, name) = ("t".into(), name.into());
+    run(replica, MetaCommand::DeleteCollection { tenant, name, incarnation, key_hash: 77 })
 }
 
 fn stored(replica: &Replica, name: &str) -> Option<CollectionRow> {
@@ -53,12 +59,13 @@ fn a_collection_keeps_its_shape_for_life() {
     let mut replica = with_tenant();
     assert_eq!(put(&mut replica, row("商品", 8)), Outcome::Done);
     let created = stored(&replica, "商品").unwrap();
-    assert_eq!((created.partitions, created.deleted_us), (8, None));
+    assert_eq!((created.partitions, created.deleted, created.former), (8, None, None));
+    assert_eq!(created.incarnation, replica.log_index);
     assert!(created.created_us > 0);
     assert_eq!(put(&mut replica, row("商品", 8)), Outcome::Done, "the same once more");
     assert_eq!(stored(&replica, "商品").unwrap(), created);
     assert_eq!(failed(put(&mut replica, row("商品", 9))), (ErrorCode::Conflict, Some("partitions".into())));
-    let other = CollectionRow { embedding_model: "m".into(), ..row("商品", 8) };
+    let other = CollectionRow { model: None, ..row("商品", 8) };
     assert_eq!(failed(put(&mut replica, other)), (ErrorCode::Conflict, Some("embedding_model".into())));
     let foreign = CollectionRow { tenant: "nobody".into(), ..row("x", 1) };
     assert_eq!(failed(put(&mut replica, foreign)).0, ErrorCode::NotFound);
@@ -72,13 +79,18 @@ fn a_name_can_be_used_again_with_another_shape() {
     put(&mut replica, row("a", 2));
     assert_eq!(delete(&mut replica, "a"), Outcome::Done);
     let deleted = stored(&replica, "a").unwrap();
-    assert!(deleted.deleted_us.is_some());
+    assert_eq!(deleted.deleted.unwrap().key_hash, 77);
     assert_eq!(delete(&mut replica, "a"), Outcome::Done, "once more is the same");
     assert_eq!(stored(&replica, "a").unwrap(), deleted);
     assert_eq!(put(&mut replica, row("a", 5)), Outcome::Done);
     let again = stored(&replica, "a").unwrap();
-    assert_eq!((again.partitions, again.deleted_us), (5, None));
-    assert!(again.created_us > deleted.created_us);
+    assert_eq!((again.partitions, again.deleted), (5, None));
+    assert!(again.created_us > deleted.created_us && again.incarnation > deleted.incarnation);
+    let former = again.former.unwrap();
+    assert_eq!((former.incarnation, former.partitions, former.key_hash), (deleted.incarnation, 2, 77));
+    // A deletion that was meant for the one before ends none of this.
+    assert_eq!(failed(delete_one(&mut replica, "a", deleted.incarnation)).0, ErrorCode::Conflict);
+    assert_eq!(stored(&replica, "a").unwrap(), again);
 }
 
 #[test]

@@ -5,9 +5,10 @@ use super::{reads, tiers};
 use holdfast_core::access::{Access, ApiKeyRow, ClusterRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::codec::Stored;
+use holdfast_core::collection::CollectionRow;
 use holdfast_core::command::{Add, Command, MetaCommand, NewMemory, Origin, SpaceCommand, Write};
 use holdfast_core::keys::{self, meta};
-use holdfast_core::memory::{Counters, IndexRow};
+use holdfast_core::memory::IndexRow;
 use holdfast_core::outcome::Outcome;
 use holdfast_core::shard_map::ShardMap;
 use holdfast_core::space::{Shard, SpaceKey};
@@ -156,19 +157,19 @@ impl Cluster {
         self.map.lock().unwrap().owner(space.slot())
     }
 
+    /// A partition of a collection that is there, or was deleted last.
+    pub fn shared(&self, name: &str, partition: u8) -> SpaceKey {
+        let mut groups = self.groups.lock().unwrap();
+        let state = &groups.entry(0).or_default().state;
+        let row = state.get(&meta::collection(TENANT, name)).unwrap().unwrap();
+        CollectionRow::decode(&row).unwrap().space(partition).unwrap()
+    }
+
     /// The ids of the memories of a partition.
     pub fn memories(&self, space: &SpaceKey) -> Vec<String> {
         let mut groups = self.groups.lock().unwrap();
         let state = &groups.entry(self.owner(space).0).or_default().state;
         reads::ids(state, space)
-    }
-
-    /// Whether all of a partition is being erased.
-    pub fn is_erasing(&self, space: &SpaceKey) -> bool {
-        let mut groups = self.groups.lock().unwrap();
-        let state = &groups.entry(self.owner(space).0).or_default().state;
-        let row = state.get(&keys::counters::key(space)).unwrap();
-        row.is_some_and(|row| Counters::decode(&row).unwrap().erasing.is_some())
     }
 
     /// Stores a memory as another router would.
