@@ -42,10 +42,21 @@ impl Situation {
         [&self.place, &self.device, &self.time_of_day].into_iter().all(String::is_empty)
     }
 
-    /// Whether metadata, as JSON text, can tell anything of a situation: a quick look that saves
+    /// Whether metadata, as JSON text, can tell anything of this situation: a quick look that saves
     /// reading it.
-    pub fn may_be_told(metadata: &str) -> bool {
-        KEYS.iter().any(|(key, _)| metadata.contains(key))
+    pub fn may_be_told(&self, metadata: &str) -> bool {
+        if !KEYS.iter().any(|(key, _)| metadata.contains(key)) {
+            return false;
+        }
+        let folded = metadata.to_lowercase();
+        let mut parts = [&self.place, &self.device, &self.time_of_day].into_iter();
+        // What JSON escapes cannot be looked for as it is.
+        parts.any(|part| !part.is_empty() && (part.contains(['"', '\\']) || folded.contains(part.as_str())))
+    }
+
+    /// Whether this is the name of the place.
+    pub fn is_place(&self, name: &str) -> bool {
+        !self.place.is_empty() && folded(name) == self.place
     }
 
     /// The parts of the situation that a memory shares: `place` by its entities or the metadata
@@ -59,7 +70,7 @@ impl Situation {
             let values = KEYS.iter().filter(|(_, of)| *of == part).filter_map(|(key, _)| metadata?.get(*key));
             !wanted.is_empty() && values.filter_map(Value::as_str).any(|value| folded(value) == wanted)
         };
-        let place = !self.place.is_empty() && row.entities().any(|entity| folded(entity) == self.place);
+        let place = row.entities().any(|entity| self.is_place(entity));
         [
             ("place", place || told(Part::Place, &self.place)),
             ("device", told(Part::Device, &self.device)),
@@ -115,6 +126,11 @@ mod tests {
         let nowhere = Situation::new("", "  ", "");
         assert!(nowhere.is_empty());
         assert!(shared(&nowhere, &[""], &json!({"place": "", "device": ""})).is_empty());
-        assert!(Situation::may_be_told(r#"{"place":"x"}"#) && !Situation::may_be_told(r#"{"n":1}"#));
+        let here = Situation::new("X", "", "");
+        assert!(here.may_be_told(r#"{"place":"x"}"#) && here.is_place(" x "));
+        for no in [r#"{"n":1}"#, r#"{"place":"y"}"#, ""] {
+            assert!(!here.may_be_told(no), "{no}");
+        }
+        assert!(Situation::new("a\"b", "", "").may_be_told(r#"{"place":"a\"b"}"#));
     }
 }

@@ -38,11 +38,16 @@ impl WorkPool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Answer<T> {
         let Ok(admitted) = self.admitted.clone().try_acquire_owned() else {
-            let detail = "too many texts wait to be embedded; retry after a moment";
+            let detail =
+                "too much work waits on this router (embedding, assembling, choosing); retry after a moment";
             return Err(Problem::new(ErrorCode::Overloaded, detail));
         };
-        let late =
-            || Problem::new(ErrorCode::DeadlineExceeded, "the text was not analysed before the deadline");
+        let late = || {
+            Problem::new(
+                ErrorCode::DeadlineExceeded,
+                "the work on this request was not done before the deadline",
+            )
+        };
         let closed = || Problem::new(ErrorCode::Unavailable, "this router is shutting down");
         let waiting = tokio::time::timeout_at(deadline.at(), self.running.clone().acquire_owned()).await;
         let running = waiting.map_err(|_| late())?.map_err(|_| closed())?;

@@ -236,6 +236,12 @@ fn merge<S: State>(
     row.pinned |= item.index.pinned;
     row.importance = row.importance.max(item.index.importance);
     row.count = row.count.saturating_add(1);
+    if item.confidence > memory.confidence {
+        // A surer source says the same.
+        row.unsure = is_unsure(item.confidence);
+        let surer = MemoryRow { confidence: item.confidence, ..memory.clone() };
+        context.rows.write(keys::memory::key(space, id), &surer)?;
+    }
     context.rows.write(keys::index_row::key(space, memory.seq), &row)?;
     chunks::follow(context, space, memory, &row)?;
     context.events.push(Event::Put { space: space.clone(), seq: memory.seq, row: Box::new(row) });

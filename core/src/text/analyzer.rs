@@ -80,7 +80,7 @@ pub(super) fn each_term<'a>(
 
 /// The word without `'s` and the other endings that English writes behind an apostrophe:
 /// "I'm", "they've" and "she'll" are the pronoun, which is what the stop list knows.
-fn without_clitic(word: &str) -> &str {
+pub(super) fn without_clitic(word: &str) -> &str {
     for ending in ["'s", "'m", "'re", "'ve", "'ll", "'d"] {
         if let Some(stem) = word.strip_suffix(ending) {
             return stem;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::analyzer::{content_token_count, each_term};
+use super::analyzer::{content_token_count, each_term, without_clitic};
 use super::normalize::fold;
 use super::scan::{Token, scan};
 use super::stopwords::{is_stop, is_stop_in_long_query};
@@ -67,24 +67,24 @@ fn distinct(folded: &str, stop: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 /// The ids that a query names, as terms: those of the scanner, whole (`CN-A10293`, `main.rs`), and words
-/// of letters and digits (`A10293`). Each once, at most [`QUERY_IDS_MAX`]. Short ones without a digit
+/// of letters and digits (`A10293`). Each begins with a letter, so that numbers, times and measures
+/// (`10:30`, `500ml`, `1990s`) are none. Each once, at most [`QUERY_IDS_MAX`]. Short ones without a digit
 /// (`e.g`, `p.m`) are words of prose.
 pub fn query_ids(query: &str) -> Vec<String> {
     let folded = fold(query);
     let mut ids: Vec<String> = Vec::new();
     scan(&folded, &mut |token| {
-        let is = |of: fn(char) -> bool, text: &str| text.contains(of);
+        let has_digit = |text: &str| text.contains(char::is_numeric);
         let id = match token {
-            Token::Id(id) if is(char::is_numeric, id) || id.len() >= QUERY_ID_BYTES_MIN => id,
-            Token::Word(word)
-                if word.len() >= QUERY_ID_BYTES_MIN
-                    && is(char::is_numeric, word)
-                    && is(char::is_alphabetic, word) =>
-            {
-                word
+            Token::Id(id) if has_digit(id) || id.len() >= QUERY_ID_BYTES_MIN => id,
+            Token::Word(word) if word.len() >= QUERY_ID_BYTES_MIN && has_digit(without_clitic(word)) => {
+                without_clitic(word)
             }
             _ => return,
         };
+        if !id.starts_with(char::is_alphabetic) {
+            return;
+        }
         let id = bounded(id);
         if ids.len() < QUERY_IDS_MAX && !ids.iter().any(|known| *known == *id) {
             ids.push(id.into_owned());
@@ -168,12 +168,25 @@ mod tests {
     #[test]
     fn ids_are_found_whole() {
         assert_eq!(query_ids("订单CN-A10293到哪了？ and cn-a10293, PR#77"), ["cn-a10293", "pr#77"]);
-        assert_eq!(query_ids("A10293 in main.rs, D1:3"), ["a10293", "main.rs", "d1:3"]);
+        assert_eq!(query_ids("A10293's in main.rs, D1:3"), ["a10293", "main.rs", "d1:3"]);
         let long = format!("https://a.io/{}", "x".repeat(500));
         assert!(super::super::analyze(&long).terms.iter().any(|(term, _)| *term == query_ids(&long)[0]));
-        for text in
-            ["", "tea", "wait...what", "绿茶", "well-known state-of-the-art", "🙂", "e.g. 5 p.m.", "2023"]
-        {
+        for text in [
+            "",
+            "tea",
+            "wait...what",
+            "绿茶",
+            "well-known state-of-the-art",
+            "🙂",
+            "e.g. 5 p.m.",
+            "2023",
+            "3.5",
+            "10:30",
+            "24/7",
+            "the 1990s",
+            "500ml",
+            "2023-05-08",
+        ] {
             assert_eq!(query_ids(text), Vec::<String>::new(), "{text}");
         }
         let many: String = (0..100).map(|n| format!("A-{n} ")).collect();

@@ -115,13 +115,7 @@ impl<'a> Clock<'a> {
     pub(super) fn ago(&self, count: i64, unit: Unit) -> Option<Range> {
         let count = within(count)?;
         match unit {
-            Unit::Hour => {
-                let around = |minutes: i64| {
-                    let back = Span::new().try_minutes(count * 60 + minutes).ok()?;
-                    self.now.checked_sub(back).ok()
-                };
-                Some((around(30)?, around(-30)?))
-            }
+            Unit::Hour => Some((self.minutes_ago(count * 60 + 30)?, self.minutes_ago(count * 60 - 30)?)),
             Unit::Day => self.day_from_today(-count),
             Unit::Week => {
                 let middle = shift(self.today(), -7 * count)?;
@@ -137,7 +131,7 @@ impl<'a> Clock<'a> {
         let count = within(count)?;
         let span = Span::new();
         let span = match unit {
-            Unit::Hour => span.try_hours(count),
+            Unit::Hour => return Some((self.minutes_ago(count * 60)?, self.now)),
             Unit::Day => span.try_days(count),
             Unit::Week => span.try_weeks(count),
             Unit::Month => span.try_months(count),
@@ -149,6 +143,13 @@ impl<'a> Clock<'a> {
     /// From the start of a range up to now.
     pub(super) fn since(&self, (from, _): Range) -> Option<Range> {
         (from < self.now).then_some((from, self.now))
+    }
+
+    /// The wall clock so many minutes ago: hours are counted through changes of summer time.
+    fn minutes_ago(&self, minutes: i64) -> Option<DateTime> {
+        let now = self.zone.to_timestamp(self.now).ok()?;
+        let then = now.checked_sub(Span::new().try_minutes(minutes).ok()?).ok()?;
+        Some(self.zone.to_datetime(then))
     }
 
     fn monday(&self, weeks: i64) -> Option<Date> {

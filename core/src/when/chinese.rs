@@ -14,6 +14,10 @@ pub(super) fn find(text: &str, clock: &Clock<'_>) -> Vec<Found> {
     let mut at = 0;
     while at < chars.len() {
         let mut cursor = Cursor { chars: &chars, at };
+        if is_rest_of_number(&chars, at) {
+            at += 1;
+            continue;
+        }
         if let Some(range) = read(&mut cursor, clock) {
             let (start, last) = (chars[at].0, end(cursor.at));
             // 5月7日之前 is any time but that.
@@ -32,6 +36,17 @@ pub(super) fn find(text: &str, clock: &Clock<'_>) -> Vec<Found> {
     found
 }
 
+/// Whether a number that begins here is only the end of one: 一百二十, 两三, 1.5, 2-3.
+fn is_rest_of_number(chars: &[(usize, char)], at: usize) -> bool {
+    let is_digit = |c: char| arabic(c).is_some() || chinese(c).is_some() || "十百千万亿半几".contains(c);
+    let before = |back: usize| at.checked_sub(back).and_then(|at| chars.get(at)).map(|(_, c)| *c);
+    let begins = chars.get(at).is_some_and(|(_, c)| is_digit(*c));
+    let joined = |c: char| ".．,-~–点到至或".contains(c);
+    begins
+        && (before(1).is_some_and(is_digit)
+            || before(1).is_some_and(joined) && before(2).is_some_and(is_digit))
+}
+
 /// A place in a text.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
@@ -42,6 +57,28 @@ struct Cursor<'a> {
 impl Cursor<'_> {
     fn peek(&self) -> Option<char> {
         self.chars.get(self.at).map(|(_, c)| *c)
+    }
+
+    /// Whether the next character is one of these.
+    fn is_before(&self, chars: &str) -> bool {
+        self.peek().is_some_and(|c| chars.contains(c))
+    }
+
+    /// Whether the character before is one of these.
+    fn is_behind(&self, chars: &str) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.chars.get(at));
+        before.is_some_and(|(_, c)| chars.contains(*c))
+    }
+
+    /// Whether the next character belongs to a word that begins before it: 目前|年龄, 说明|日期, 早上|周三.
+    fn is_within_word(&self) -> bool {
+        match self.peek() {
+            Some('前' | '后') => self.is_behind("以之目当最午雨生从先天年月日周"),
+            Some('明' | '去' | '今') => self.is_behind("说声发证文透失过如至"),
+            Some('上' | '下' | '本' | '这') => self.is_behind("晚早马天地桌山路手日"),
+            Some('近') => self.is_behind("附接将靠临"),
+            _ => false,
+        }
     }
 
     /// Takes these characters, if they come next.
@@ -127,6 +164,9 @@ fn chinese(c: char) -> Option<i64> {
 }
 
 fn read(cursor: &mut Cursor<'_>, clock: &Clock<'_>) -> Option<Range> {
+    if cursor.is_within_word() {
+        return None;
+    }
     type Rule = fn(&mut Cursor<'_>, &Clock<'_>) -> Option<Range>;
     let rules: [Rule; 7] = [named_day, week, of_year, of_month, ago, past, date];
     rules.iter().find_map(|rule| {
@@ -138,12 +178,6 @@ fn read(cursor: &mut Cursor<'_>, clock: &Clock<'_>) -> Option<Range> {
 }
 
 fn named_day(cursor: &mut Cursor<'_>, clock: &Clock<'_>) -> Option<Range> {
-    // 以前天气: the first two characters belong together.
-    let before = cursor.at.checked_sub(1).and_then(|at| cursor.chars.get(at)).map(|(_, c)| *c);
-    if matches!(cursor.peek(), Some('前' | '后')) && before.is_some_and(|c| "以之天年月日周先".contains(c))
-    {
-        return None;
-    }
     let days = cursor.eat_one(&[
         ("大前天", -3),
         ("前天", -2),
@@ -164,19 +198,41 @@ fn week(cursor: &mut Cursor<'_>, clock: &Clock<'_>) -> Option<Range> {
     let weeks = cursor.eat_one(&[("上上", -2), ("上", -1), ("这", 0), ("本", 0), ("下下", 2), ("下", 1)])?;
     cursor.eat("个");
     cursor.eat_one(&[("周", ()), ("星期", ()), ("礼拜", ())])?;
+    // 周围, 周期, 周边.
+    if cursor.is_before("围期边") {
+        return None;
+    }
     if cursor.eat("末") {
         return clock.weekend(weeks);
     }
-    let weekdays = [("一", 0), ("二", 1), ("三", 2), ("四", 3), ("五", 4), ("六", 5), ("日", 6), ("天", 6)];
-    match cursor.eat_one(&weekdays) {
-        Some(weekday) => clock.weekday(weeks, weekday),
-        None => clock.week(weeks),
+    // A day of the week, unless its character begins another word: 天气, 日程, 一起, 三次.
+    let weekdays = [
+        ("一", 0, "共起直些样定下次个"),
+        ("二", 1, "次个场天位"),
+        ("三", 2, "次个场天位"),
+        ("四", 3, "次个场天位"),
+        ("五", 4, "次个场天位"),
+        ("六", 5, "次个场天位"),
+        ("日", 6, "程本期常记报"),
+        ("天", 6, "气"),
+    ];
+    for (name, weekday, others) in weekdays {
+        let mut probe = *cursor;
+        if probe.eat(name) && !probe.is_before(others) {
+            *cursor = probe;
+            return clock.weekday(weeks, weekday);
+        }
     }
+    clock.week(weeks)
 }
 
 /// 去年, 去年五月, 2023年, 2023年5月, 2023年5月7日.
 fn of_year(cursor: &mut Cursor<'_>, clock: &Clock<'_>) -> Option<Range> {
     let from_this = cursor.eat_one(&[("大前年", -3), ("前年", -2), ("去年", -1), ("今年", 0), ("明年", 1)]);
+    // 年龄, 年薪, 年轻, 年份, 年限.
+    if from_this.is_some() && cursor.is_before("龄薪轻收纪份限") {
+        return None;
+    }
     let named = match from_this {
         Some(years) => clock.this_year() + years,
         None => {
@@ -184,7 +240,11 @@ fn of_year(cursor: &mut Cursor<'_>, clock: &Clock<'_>) -> Option<Range> {
             cursor.eat("年").then_some(named)?
         }
     };
-    let Some(of) = month_number(cursor) else { return year(named) };
+    // 去年的5月.
+    let mut probe = *cursor;
+    probe.eat("的");
+    let Some(of) = month_number(&mut probe) else { return year(named) };
+    *cursor = probe;
     match day_number(cursor) {
         Some(day) => day_of(named, of, day),
         None => month(named, of),
@@ -202,6 +262,10 @@ fn of_month(cursor: &mut Cursor<'_>, clock: &Clock<'_>) -> Option<Range> {
         ("下个月", 1),
         ("下月", 1),
     ])?;
+    // 月亮, 月台, 月饼, 月色.
+    if cursor.is_before("亮台饼色") {
+        return None;
+    }
     let range = clock.month_from_this(months)?;
     match day_number(cursor) {
         Some(day) => day_of(range.0.year().into(), range.0.month().into(), day),
@@ -230,6 +294,10 @@ fn past(cursor: &mut Cursor<'_>, clock: &Clock<'_>) -> Option<Range> {
 
 /// 5月7日, 五月七号: the last one that was. 5月份 and, in Arabic digits, 5月: the last one.
 fn date(cursor: &mut Cursor<'_>, clock: &Clock<'_>) -> Option<Range> {
+    // A year that was not understood is none: 23年5月, 1850年5月.
+    if cursor.is_behind("年的") {
+        return None;
+    }
     let in_digits = cursor.peek().and_then(arabic).is_some();
     let before = cursor.at;
     let of = month_number(cursor)?;

@@ -25,6 +25,10 @@ struct Word {
     text: String,
     start: usize,
     end: usize,
+    /// Whether it is written with a capital.
+    capital: bool,
+    /// Whether a sentence ends before it.
+    breaks: bool,
 }
 
 pub(super) fn find(text: &str, clock: &Clock<'_>) -> Vec<Found> {
@@ -32,14 +36,12 @@ pub(super) fn find(text: &str, clock: &Clock<'_>) -> Vec<Found> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < words.len() {
-        let run = Run(&words[at..]);
-        match run.read(clock) {
-            Some((range, length)) if length > 0 => {
-                let last = &words[(at + length).min(words.len()) - 1];
-                let before = at.checked_sub(1).map_or("", |at| words[at].text.as_str());
-                // "before 7 May" is any time but that.
-                if !matches!(before, "before" | "after" | "until" | "till" | "by" | "than") {
-                    found.push((words[at].start, last.end, range));
+        let sentence =
+            words[at + 1..].iter().position(|word| word.breaks).map_or(words.len(), |next| at + 1 + next);
+        match Run(&words[at..sentence]).read(clock) {
+            Some((range, length)) if length > 0 && at + length <= sentence => {
+                if !is_beside(&words, at) {
+                    found.push((words[at].start, words[at + length - 1].end, range));
                 }
                 at += length;
             }
@@ -49,35 +51,64 @@ pub(super) fn find(text: &str, clock: &Clock<'_>) -> Vec<Found> {
     found
 }
 
-/// Runs of ASCII letters and digits. Hyphens and slashes between digits belong to dates.
+/// Whether the words before one say that another time is meant ("before 7 May"), or that its number is
+/// only the end of one ("twenty-one days ago", "half a year ago", "two or three days ago").
+fn is_beside(words: &[Word], at: usize) -> bool {
+    let before = |back: usize| {
+        let word = at.checked_sub(back).and_then(|at| words.get(at))?;
+        let joined = words[at + 1 - back..=at].iter().all(|word| !word.breaks);
+        joined.then_some(word.text.as_str())
+    };
+    let last = before(1).unwrap_or_default();
+    let last = if last == "the" { before(2).unwrap_or_default() } else { last };
+    const BESIDE: [&str; 11] =
+        ["before", "after", "until", "till", "by", "than", "half", "or", "to", "hundred", "thousand"];
+    BESIDE.contains(&last) || TENS.contains(&last) || last.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Runs of ASCII letters and digits. What joins digits (dates, decimals, thousands) belongs to them.
 fn words(text: &str) -> Vec<Word> {
     let bytes = text.as_bytes();
     let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
     let within = |at: usize| {
         bytes[at].is_ascii_alphanumeric()
-            || matches!(bytes[at], b'-' | b'/') && digit(at.checked_sub(1)) && digit(Some(at + 1))
+            || matches!(bytes[at], b'-' | b'/' | b'.' | b',')
+                && digit(at.checked_sub(1))
+                && digit(Some(at + 1))
     };
     let mut words = Vec::new();
-    let mut at = 0;
+    let (mut at, mut breaks) = (0, false);
     while at < bytes.len() {
         let start = at;
         while at < bytes.len() && within(at) {
             at += 1;
         }
         if at > start {
-            words.push(Word { text: text[start..at].to_ascii_lowercase(), start, end: at });
+            let text = text[start..at].to_ascii_lowercase();
+            words.push(Word { text, start, end: at, capital: bytes[start].is_ascii_uppercase(), breaks });
+            breaks = false;
         } else {
+            breaks |= matches!(bytes[at], b'.' | b'?' | b'!' | b';' | b'\n');
             at += 1;
         }
     }
     words
 }
 
-/// The words from one on.
+/// The words of a sentence from one on.
 struct Run<'a>(&'a [Word]);
 
 /// A range and how many words name it.
 type Read = Option<(Range, usize)>;
+
+/// What follows a date without a year.
+enum YearAfter {
+    /// This year, by so many words.
+    Given(i64, usize),
+    /// Something that may be one.
+    Unclear,
+    Nothing,
+}
 
 impl Run<'_> {
     fn word(&self, at: usize) -> &str {
@@ -85,13 +116,22 @@ impl Run<'_> {
     }
 
     fn read(&self, clock: &Clock<'_>) -> Read {
+        if self.word(0) == "since" {
+            let rest = Run(&self.0[1..]);
+            let date = rest.date(clock).or_else(|| rest.bare_month(clock)).or_else(|| rest.bare_year());
+            let (range, length) = date?;
+            return Some((clock.since(range)?, length + 1));
+        }
+        self.date(clock).or_else(|| self.introduced(clock))
+    }
+
+    fn date(&self, clock: &Clock<'_>) -> Read {
         self.named_day(clock)
             .or_else(|| self.ago(clock))
             .or_else(|| self.last_or_next(clock))
             .or_else(|| self.written_date())
             .or_else(|| self.day_of_month(clock))
-            .or_else(|| self.month(clock))
-            .or_else(|| self.year(clock))
+            .or_else(|| self.month_of_year(clock))
     }
 
     fn named_day(&self, clock: &Clock<'_>) -> Read {
@@ -129,6 +169,8 @@ impl Run<'_> {
         if let Some(count) = number(word).filter(|_| back) {
             return Some((clock.past(count, unit(self.word(skip + 1))?)?, skip + 2));
         }
+        // "the last week of May" is none of ours.
+        (self.word(skip + 1) != "of").then_some(())?;
         let step = match which {
             "this" => 0,
             "next" => 1,
@@ -141,9 +183,9 @@ impl Run<'_> {
             "weekend" => clock.weekend(step)?,
             "month" => clock.month_from_this(step)?,
             "year" => year(clock.this_year() + step)?,
-            _ if back => match (weekday(word), month_name(word)) {
+            _ if back => match (position(&WEEKDAYS, word), self.month_name(skip)) {
                 (Some(day), _) => clock.last_weekday(day)?,
-                (_, Some(of)) if self.word(skip + 1) != "of" => clock.last_month_of(of)?,
+                (_, Some(of)) => clock.last_month_of(of)?,
                 _ => return None,
             },
             _ => return None,
@@ -166,46 +208,105 @@ impl Run<'_> {
         Some((range, 1))
     }
 
-    /// "7 May", "7th of May, 2023", "May 7", "May 7th 2023". Without a year the last one that was.
+    /// "7 May", "7th of May, 2023", "May 7", "May 7th last year". Without a year the last one that was.
     fn day_of_month(&self, clock: &Clock<'_>) -> Read {
-        let (day, of, length) = if let Some(day) = ordinal(self.word(0)) {
+        let (day, month_at, length) = if let Some(day) = ordinal(self.word(0)) {
             let skip = usize::from(self.word(1) == "of");
-            (day, any_month(self.word(1 + skip))?, 2 + skip)
+            (day, 1 + skip, 2 + skip)
         } else {
-            (ordinal(self.word(1))?, any_month(self.word(0))?, 2)
+            (ordinal(self.word(1))?, 0, 2)
         };
-        match year_of(self.word(length)) {
-            Some(year) => Some((day_of(year, of, day)?, length + 1)),
-            None => Some((clock.latest_date(of, day)?, length)),
+        let of = any_month(self.word(month_at))?;
+        match self.year_after(length, clock) {
+            YearAfter::Given(year, more) => Some((day_of(year, of, day)?, length + more)),
+            YearAfter::Nothing if self.is_month(month_at) => Some((clock.latest_date(of, day)?, length)),
+            YearAfter::Nothing | YearAfter::Unclear => None,
         }
     }
 
-    /// "May 2023", "May of 2023", "in May".
-    fn month(&self, clock: &Clock<'_>) -> Read {
-        if let Some(of) = any_month(self.word(0)) {
-            let skip = usize::from(self.word(1) == "of");
-            return Some((month(year_of(self.word(1 + skip))?, of)?, 2 + skip));
+    /// "May 2023", "May of 2023", "May last year".
+    fn month_of_year(&self, clock: &Clock<'_>) -> Read {
+        let of = any_month(self.word(0))?;
+        match self.year_after(1, clock) {
+            YearAfter::Given(year, more) => Some((month(year, of)?, 1 + more)),
+            YearAfter::Nothing | YearAfter::Unclear => None,
         }
-        // A name alone may be a word of another kind: "may", "march".
-        let introduces = matches!(self.word(0), "in" | "during" | "since" | "early" | "late" | "mid");
-        let of = month_name(self.word(1)).filter(|_| introduces)?;
-        if let Some(year) = year_of(self.word(2)) {
-            return self.reaching(clock, month(year, of)?, 3);
-        }
-        self.reaching(clock, clock.latest_month(of)?, 2)
     }
 
-    /// "in 2023", "since 2023".
-    fn year(&self, clock: &Clock<'_>) -> Read {
-        matches!(self.word(0), "in" | "during" | "of" | "since" | "year").then_some(())?;
-        self.reaching(clock, year(year_of(self.word(1))?)?, 2)
+    /// "in May", "in May 2023", "in 2023".
+    fn introduced(&self, clock: &Clock<'_>) -> Read {
+        let word = self.word(0);
+        let rest = Run(self.0.get(1..)?);
+        let vague = matches!(word, "early" | "late" | "mid");
+        // "How late may I call?"
+        let asks = ["i", "we", "you", "he", "she", "they", "it", "be"].contains(&rest.word(1));
+        let read = match word {
+            "in" | "during" => {
+                rest.month_of_year(clock).or_else(|| rest.bare_month(clock)).or_else(|| rest.bare_year())
+            }
+            "year" => rest.bare_year(),
+            _ if vague && !asks => rest.month_of_year(clock).or_else(|| rest.bare_month(clock)),
+            _ => None,
+        };
+        read.map(|(range, length)| (range, length + 1))
     }
 
-    fn reaching(&self, clock: &Clock<'_>, range: Range, length: usize) -> Read {
-        let range = if self.word(0) == "since" { clock.since(range)? } else { range };
-        Some((range, length))
+    /// A month without a year: the last one that was.
+    fn bare_month(&self, clock: &Clock<'_>) -> Read {
+        let of = self.month_name(0)?;
+        matches!(self.year_after(1, clock), YearAfter::Nothing).then_some(())?;
+        Some((clock.latest_month(of)?, 1))
+    }
+
+    /// A year that counts nothing: "in 2000 words".
+    fn bare_year(&self) -> Read {
+        let range = year(year_of(self.word(0))?)?;
+        let counts =
+            self.0.get(1).is_some_and(|next| !next.capital && !FUNCTION_WORDS.contains(&next.text.as_str()));
+        (!counts).then_some((range, 1))
+    }
+
+    fn year_after(&self, at: usize, clock: &Clock<'_>) -> YearAfter {
+        if self.word(at) == "of" {
+            return match year_of(self.word(at + 1)) {
+                Some(year) => YearAfter::Given(year, 2),
+                None => YearAfter::Unclear,
+            };
+        }
+        let word = self.word(at);
+        if let Some(year) = year_of(word) {
+            return YearAfter::Given(year, 1);
+        }
+        let step = match (word, self.word(at + 1)) {
+            ("last", "year") => -1,
+            ("this", "year") => 0,
+            ("next", "year") => 1,
+            _ if word.starts_with(|c: char| c.is_ascii_digit()) => return YearAfter::Unclear,
+            _ => return YearAfter::Nothing,
+        };
+        YearAfter::Given(clock.this_year() + step, 2)
+    }
+
+    /// Whether a word that names a month is no word of another kind.
+    fn is_month(&self, at: usize) -> bool {
+        self.0
+            .get(at)
+            .is_some_and(|word| word.capital || !matches!(word.text.as_str(), "may" | "march" | "mar"))
+    }
+
+    fn month_name(&self, at: usize) -> Option<i64> {
+        position(&MONTHS, self.word(at)).filter(|_| self.is_month(at)).map(|at| at + 1)
     }
 }
+
+/// Words that may follow a year and are not counted by it.
+const FUNCTION_WORDS: [&str; 48] = [
+    "and", "or", "with", "at", "on", "in", "by", "for", "from", "to", "of", "when", "while", "did", "do",
+    "does", "was", "were", "is", "are", "has", "had", "have", "what", "which", "who", "where", "why", "how",
+    "about", "because", "before", "after", "the", "my", "our", "her", "his", "their", "she", "he", "they",
+    "we", "i", "you", "it", "that", "as",
+];
+const TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
 
 fn number(word: &str) -> Option<i64> {
     let named = NUMBERS.iter().position(|number| *number == word);
@@ -223,24 +324,15 @@ fn unit(word: &str) -> Option<Unit> {
     })
 }
 
-fn weekday(word: &str) -> Option<i64> {
-    position(&WEEKDAYS, |name| name == word || word.len() >= 3 && name.starts_with(word) && word.len() <= 5)
-}
-
-fn month_name(word: &str) -> Option<i64> {
-    position(&MONTHS, |name| name == word).map(|at| at + 1)
-}
-
 /// A name of a month, or its abbreviation, beside a day or a year.
 fn any_month(word: &str) -> Option<i64> {
-    month_name(word).or_else(|| {
-        let short = if word == "sept" { "sep" } else { word };
-        position(&MONTHS, |name| short.len() == 3 && name.starts_with(short)).map(|at| at + 1)
-    })
+    let short = if word == "sept" { "sep" } else { word };
+    let is_it = |name: &&str| *name == word || short.len() == 3 && name.starts_with(short);
+    MONTHS.iter().position(is_it).and_then(|at| i64::try_from(at + 1).ok())
 }
 
-fn position(names: &[&str], is_it: impl Fn(&str) -> bool) -> Option<i64> {
-    names.iter().position(|name| is_it(name)).and_then(|at| i64::try_from(at).ok())
+fn position(names: &[&str], word: &str) -> Option<i64> {
+    names.iter().position(|name| *name == word).and_then(|at| i64::try_from(at).ok())
 }
 
 /// "7", "7th", "21st".

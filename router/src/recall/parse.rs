@@ -1,5 +1,6 @@
 //! The body of a recall. What is not supported yet is refused, never silently ignored.
 
+use super::diverse::DIVERSE_TOP_K_MAX;
 use super::situation::{IntentAsked, Situation, Understood};
 use crate::filters;
 use crate::http::json;
@@ -218,13 +219,21 @@ impl Query {
         let now_us = situation.now_us;
         let intent = body.intent.as_deref().map(IntentAsked::from_name).transpose()?;
         let top_k_default = call.top_k_default(&situation);
+        let top_k = within("top_k", body.top_k, u64::from(top_k_default), u64::from(TOP_K_MAX))?;
+        let top_k = u32::try_from(top_k).unwrap_or(TOP_K_MAX);
+        let diversity = body.diversity.map(diversity).transpose()?;
+        if call.needs_query && diversity.is_some_and(|diversity| diversity > 0.0) && top_k > DIVERSE_TOP_K_MAX
+        {
+            let detail = format!(
+                "with diversity top_k is at most {DIVERSE_TOP_K_MAX}; lower it, or leave diversity out"
+            );
+            return Err(Error::invalid("top_k", detail));
+        }
         let understood = Understood::of(text.as_deref(), intent, &situation);
         Ok(Self {
             text,
             vector: unit.zip(model).map(|(unit, model)| QueryVector { unit, model, given: true }),
-            top_k: within("top_k", body.top_k, u64::from(top_k_default), u64::from(TOP_K_MAX))?
-                .try_into()
-                .unwrap_or(TOP_K_MAX),
+            top_k,
             profile: profile(body.profile.as_deref())?,
             relevance,
             weights: body.weights.map(weights).transpose()?,
@@ -236,7 +245,7 @@ impl Query {
             include_deprecated: body.include_deprecated.unwrap_or(false),
             conflicts: conflicts(body.conflicts.as_deref())?,
             as_of: body.as_of.map(|as_of| as_of.read(now_us)).transpose()?,
-            diversity: body.diversity.map(diversity).transpose()?,
+            diversity,
             with_vectors: false,
             collections: body.collections.map(|names| collections(names.0)).transpose()?.unwrap_or_default(),
             require_all: body.require_all.unwrap_or(false),
@@ -426,6 +435,7 @@ mod tests {
             (json!({"query": "q", "intent": "chat"}), "intent"),
             (json!({"query": "q", "intent": 1}), "intent"),
             (json!({"query": "q", "diversity": 1.5}), "diversity"),
+            (json!({"query": "q", "diversity": 0.5, "top_k": 101}), "top_k"),
             (json!({"query": "q", "embedding": [0.0]}), "embedding"),
             (json!({"query": "q", "embedding_model": "m"}), "embedding_model"),
             (json!({"query": "q", "user": "bob"}), "user"),

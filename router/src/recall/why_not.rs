@@ -135,13 +135,24 @@ pub(crate) async fn why_not(
         response.results = diverse.choose(&shared, response.results, false, deadline).await?;
         query.top_k = top_k;
     }
+    let is_among = |found: &[v1::Scored]| {
+        found.iter().any(|found| found.memory.as_ref().is_some_and(|memory| memory.id == id))
+    };
+    let was_among = is_among(&response.results);
     if query.situation.is_mobile {
         cap(&mut response.results);
     }
-    answer(StatusCode::OK, &told(id, &query, response, token)?)
+    let capped = was_among && !is_among(&response.results);
+    answer(StatusCode::OK, &told(id, &query, response, capped, token)?)
 }
 
-fn told(id: String, query: &Query, response: v1::RecallResponse, token: String) -> Answer<WhyNot> {
+fn told(
+    id: String,
+    query: &Query,
+    response: v1::RecallResponse,
+    capped: bool,
+    token: String,
+) -> Answer<WhyNot> {
     let v1::RecallResponse { results, traced, exact, index, .. } = response;
     let traced = traced.ok_or_else(|| {
         Problem::new(ErrorCode::Unavailable, "a node of an earlier version cannot tell; update all nodes")
@@ -152,7 +163,7 @@ fn told(id: String, query: &Query, response: v1::RecallResponse, token: String) 
     let last = results.last().and_then(|found| {
         found.memory.as_ref().map(|memory| Last { id: memory.id.clone(), score: found.score })
     });
-    let verdict = verdict(place, query, &traced);
+    let verdict = if capped { Verdict::Capped } else { verdict(place, query, &traced) };
     let detail = detail(verdict, place, query, &traced);
     let (rank, of) = (traced.rank, traced.passing);
     let scored = traced.scored.map(hit).transpose()?.map(|hit| Scored {
@@ -201,11 +212,15 @@ fn verdict(place: Option<u64>, query: &Query, traced: &v1::Traced) -> Verdict {
         v1::Fate::NotThen => Verdict::NotThen,
         v1::Fate::Scored if !traced.unmet.is_empty() => Verdict::Filtered,
         v1::Fate::Scored if scores_too_low(query, traced) => Verdict::BelowMinScore,
-        v1::Fate::Scored if traced.rank > u64::from(query.top_k) => Verdict::BelowTopK,
-        v1::Fate::Scored if query.diversity.is_some_and(|diversity| diversity > 0.0) => Verdict::LessDiverse,
-        v1::Fate::Scored if query.situation.is_mobile => Verdict::Capped,
+        v1::Fate::Scored if is_diverse(query) && traced.rank <= u64::from(query.top_k) => {
+            Verdict::LessDiverse
+        }
         v1::Fate::Scored => Verdict::BelowTopK,
     }
+}
+
+fn is_diverse(query: &Query) -> bool {
+    query.diversity.is_some_and(|diversity| diversity > 0.0)
 }
 
 fn scores_too_low(query: &Query, traced: &v1::Traced) -> bool {
@@ -297,7 +312,7 @@ mod tests {
             exact: true,
             ..v1::RecallResponse::default()
         };
-        serde_json::to_value(told("记忆".into(), &query, response, "t".into()).unwrap()).unwrap()
+        serde_json::to_value(told("记忆".into(), &query, response, false, "t".into()).unwrap()).unwrap()
     }
 
     fn fate(fate: v1::Fate) -> v1::Traced {
@@ -358,7 +373,7 @@ mod tests {
             traced: Some(v1::Traced { rank: 2, ..low() }),
             ..v1::RecallResponse::default()
         };
-        let found = super::told("b".into(), &query, response, "t".into()).unwrap();
+        let found = super::told("b".into(), &query, response, false, "t".into()).unwrap();
         assert_eq!((found.verdict, found.place), (Verdict::Returned, Some(2)));
     }
 
@@ -366,14 +381,17 @@ mod tests {
     fn what_diversity_leaves_out_is_told() {
         let traced = v1::Traced { rank: 2, ..low() };
         assert_eq!(ask(json!({"query": "tea", "diversity": 0.9}), traced.clone())["verdict"], "less_diverse");
-        let mobile = json!({"query": "tea", "situation": {"device": "mobile"}});
-        assert_eq!(ask(mobile, traced)["verdict"], "capped");
+        let query = Query::read(br#"{"query": "tea", "diversity": 0.9}"#).unwrap();
+        let response = v1::RecallResponse { traced: Some(traced), ..v1::RecallResponse::default() };
+        let capped = super::told("b".into(), &query, response, true, "t".into()).unwrap();
+        assert_eq!(capped.verdict, Verdict::Capped);
     }
 
     #[test]
     fn a_node_that_cannot_tell_is_said() {
         let query = Query::read(br#"{"query": "x"}"#).unwrap();
-        let problem = told("b".into(), &query, v1::RecallResponse::default(), "t".into()).err().unwrap();
+        let problem =
+            told("b".into(), &query, v1::RecallResponse::default(), false, "t".into()).err().unwrap();
         assert_eq!(problem.error.code, ErrorCode::Unavailable);
     }
 }

@@ -168,6 +168,22 @@ fn the_same_text_is_counted_and_a_chosen_id_stays_its_own() {
 }
 
 #[test]
+fn a_surer_source_makes_a_memory_sure() {
+    let mut replica = Replica::new();
+    let said = |n: u8, confidence: f32| NewMemory { confidence, ..made(n, "茶是绿色的") };
+    let first = replica.items(add(vec![said(1, 0.5)]));
+    let stored = |replica: &Replica| {
+        let (memory, row) = replica.memory(&first[0].id).unwrap();
+        (memory.confidence, row.unsure)
+    };
+    assert_eq!(stored(&replica), (0.5, true));
+    for (n, confidence, now) in [(2, 0.3, (0.5, true)), (3, 0.95, (0.95, false)), (4, 0.1, (0.95, false))] {
+        assert_eq!(replica.items(add(vec![said(n, confidence)]))[0].status, ItemStatus::Merged);
+        assert_eq!(stored(&replica), now);
+    }
+}
+
+#[test]
 fn the_words_of_two_speakers_are_two_memories() {
     let mut replica = Replica::new();
     let said_by = |n, speaker| {

@@ -8,10 +8,15 @@ use holdfast_core::score::{boost_sum, flag};
 use holdfast_core::situation::{self, Situation};
 use holdfast_core::text::query_ids;
 use holdfast_core::when::When;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What a row gains that has an id of the question whole.
 const ID_LIFT: f64 = 0.05;
+
+/// An id is rare enough if so many rows have it, or
+const ID_ROWS_MIN: usize = 8;
+/// one of so many.
+const ID_PART: usize = 50;
 
 /// The boosts of one query. Every one is at most [`holdfast_core::score::BOOST_MAX`], all of a row
 /// together at most [`holdfast_core::score::BOOST_SUM_MAX`]: what cannot be seen cannot gain more.
@@ -28,6 +33,8 @@ pub(super) struct Boosts<'a> {
     named_ids: Vec<String>,
     preference: Option<Preference>,
     situation: Option<&'a Situation>,
+    /// The entities that are the place of the situation.
+    places: HashSet<u32>,
     /// What each row gains by the situation; empty without one.
     shared: Vec<f32>,
 }
@@ -45,14 +52,22 @@ impl<'a> Boosts<'a> {
             named_ids: if understands { query_ids(query.text) } else { Vec::new() },
             preference: query.intent.filter(|preference| understands || !preference.guessed),
             situation,
+            places: HashSet::new(),
             shared: Vec::new(),
         };
         for (number, id) in boosts.named_ids.iter().enumerate() {
-            for (row, _) in image.postings.rows(id) {
+            let rows = image.postings.rows(id);
+            // What many have says little.
+            if rows.len() > ID_ROWS_MIN.max(image.columns.len() / ID_PART) {
+                continue;
+            }
+            for (row, _) in rows {
                 boosts.ids.entry(*row).or_insert(number);
             }
         }
-        if situation.is_some() {
+        if let Some(situation) = situation {
+            boosts.places =
+                image.labels.iter().filter(|(_, name)| situation.is_place(name)).map(|(id, _)| id).collect();
             // Metadata is read once, not at each of the looks at a row.
             boosts.shared = (0..image.columns.len()).map(|at| boosts.sharing(at)).collect();
         }
@@ -135,7 +150,9 @@ impl<'a> Boosts<'a> {
     fn parts(&self, at: usize) -> Vec<&'static str> {
         let columns = &self.image.columns;
         let Some(situation) = self.situation else { return Vec::new() };
-        if columns.entities[at].is_empty() && !Situation::may_be_told(&columns.metadata[at]) {
+        let is_live = columns.flags[at] & flag::LIVE != 0;
+        let is_there = || columns.entities[at].iter().any(|entity| self.places.contains(entity));
+        if !is_live || !is_there() && !situation.may_be_told(&columns.metadata[at]) {
             return Vec::new();
         }
         situation.shared(&RowView::new(self.image, at))
