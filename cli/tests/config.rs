@@ -205,14 +205,16 @@ fn variables_that_are_not_utf8_are_refused_only_where_they_are_settings() {
 #[test]
 fn no_secret_is_a_setting_or_printed() {
     let secret = "hf_test_0123456789abcdef";
-    let variables = [SEEDS, ("HOLDFAST_API_KEY", secret), ("HOLDFAST_DEV_KEY", secret)];
+    let named = ["HOLDFAST_API_KEY", "HOLDFAST_DEV_KEY", "HOLDFAST_EMBEDDER_KEY"];
+    let variables = [SEEDS].into_iter().chain(named.map(|name| (name, secret))).collect::<Vec<_>>();
     let printed = run(&["router", "--print-config"], &variables);
     assert_eq!(printed.code, Some(0), "{}", printed.err);
     assert!(!printed.out.contains(secret));
     for (section, keys) in toml::from_str::<toml::Table>(&printed.out).unwrap() {
         for key in keys.as_table().unwrap().keys() {
-            // The path of a file, and a number of tokens of text.
-            if matches!((section.as_str(), key.as_str()), ("tls", "key") | ("router", "chunk_tokens")) {
+            // Paths of files, and a number of tokens of text.
+            let path = (section.as_str(), key.as_str());
+            if matches!(path, ("tls", "key") | ("embedder", "key_file") | ("router", "chunk_tokens")) {
                 continue;
             }
             let is_secret = ["key", "secret", "password", "token"].iter().any(|word| key.contains(word));

@@ -18,6 +18,26 @@ pub enum EmbedError {
         /// Position in the call.
         index: usize,
     },
+    /// A service could not be reached or did not answer in time. The same call may succeed later.
+    #[error("{reason}")]
+    Unavailable {
+        /// What happened, and what to do.
+        reason: String,
+    },
+    /// A service refuses, or answers what is no vector: it will again, until its settings are changed.
+    #[error("{reason}")]
+    Refused {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+}
+
+impl EmbedError {
+    /// Whether the failure has nothing to do with one of the texts, so that it makes no sense to try
+    /// each by itself.
+    pub fn concerns_all(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Refused { .. })
+    }
 }
 
 /// A model that turns texts into vectors whose inner product is their similarity.

@@ -125,6 +125,7 @@ fn embed_batch(embedder: &dyn Embedder, batch: &[String]) -> Vec<Embedded> {
         || accepted.iter().map(|text| embedder.embed(&[text]).map(|mut one| one.pop())).collect();
     let embedded: Vec<Embedded> = match embedder.embed(&accepted) {
         Ok(vectors) if vectors.len() == accepted.len() => vectors.into_iter().map(|v| Ok(Some(v))).collect(),
+        Err(error) if error.concerns_all() => accepted.iter().map(|_| Err(error.clone())).collect(),
         _ => one_by_one(),
     };
     let mut embedded = embedded.into_iter();

@@ -48,6 +48,7 @@ pub(super) fn run(config: &Config, role: Role, figment: &Figment, problems: &mut
     config.cluster.check(&mut checks);
     config.node.check(&mut checks);
     config.router.check(&mut checks);
+    config.embedder.check(&mut checks);
     config.tls.check(&mut checks);
 }
 

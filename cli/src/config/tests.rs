@@ -6,6 +6,8 @@ use std::path::Path;
 
 const SEEDS: (&str, &str) = ("HOLDFAST_CLUSTER__SEEDS", "a:1,b:1,c:1");
 const ADVERTISE: (&str, &str) = ("HOLDFAST_NODE__ADVERTISE", "b:1");
+const MODEL: (&str, &str) = ("HOLDFAST_EMBEDDER__MODEL", "m");
+const DIMS: (&str, &str) = ("HOLDFAST_EMBEDDER__DIMS", "3");
 
 fn load(file: Option<&Path>, environment: &[(&str, &str)], set: &[&str], role: Role) -> (Config, Figment) {
     try_load(file, environment, set, role).unwrap_or_else(|error| panic!("{error}"))
@@ -88,6 +90,7 @@ fn every_setting_can_be_set_from_each_source() {
     let path = folder.path().join("c.toml");
     for setting in SECTIONS.iter().flat_map(|section| &section.settings) {
         let value: serde_json::Value = match &setting.kind {
+            _ if setting.path == "embedder.url" => "http://localhost:1/v1".into(),
             Kind::Integer { max, .. } => (*max).into(),
             Kind::Boolean => (!setting.default.as_bool().unwrap()).into(),
             Kind::List(Format::Moved) => serde_json::json!(["z:1=b:1"]),
@@ -104,8 +107,11 @@ fn every_setting_can_be_set_from_each_source() {
         std::fs::write(&path, format!("[{section}]\n{key} = {value}\n")).unwrap();
         let (variable, flag) = (setting.variable(), format!("{}={value}", setting.path));
         let text = value.to_string();
-        let others: &[_] = if section == "cluster" { &[] } else { &[SEEDS] };
-        let others = if setting.path != "cluster.seeds" { &[SEEDS] } else { others };
+        let others: &[_] = match setting.path.as_str() {
+            "cluster.seeds" => &[],
+            "embedder.url" => &[SEEDS, MODEL, DIMS],
+            _ => &[SEEDS],
+        };
         let with_variable = [others, &[(variable.as_str(), text.as_str())]].concat();
         for (config, _) in [
             load(Some(&path), others, &[], Role::Router),
@@ -115,6 +121,16 @@ fn every_setting_can_be_set_from_each_source() {
             assert_eq!(serde_json::to_value(config).unwrap()[section][key], value, "{}", setting.path);
         }
     }
+}
+
+#[test]
+fn an_embedding_service_needs_its_model_and_dimensions() {
+    let url = ["embedder.url=http://localhost:1/v1"];
+    assert_eq!(errors(None, &[SEEDS], &url, Role::Router).len(), 2);
+    assert!(one_error(None, &[SEEDS, DIMS], &url, Role::Router).contains("embedder.model: must be set"));
+    assert!(one_error(None, &[SEEDS, MODEL], &url, Role::Router).contains("embedder.dims: must be set"));
+    let error = one_error(None, &[SEEDS, MODEL, DIMS], &["embedder.url=localhost:1"], Role::Router);
+    assert!(error.contains("must begin with http"), "{error}");
 }
 
 #[test]

@@ -1,18 +1,16 @@
 //! `holdfast node`: one node of a cluster.
 
-use super::{start_log, stop_signal};
+use super::{embedder, start_log, stop_signal};
 use crate::client::print;
 use crate::config::{Config, ConfigArgs, Role};
 use anyhow::{Context, Result};
 use clap::Args;
-use holdfast_models::{default_model_dir, open_builtin};
 use holdfast_node::admin::{self, Probes};
 use holdfast_node::index::{IndexChoice, IndexSettings};
 use holdfast_node::process::{Event, Process};
 use holdfast_node::raft::LogFiles;
 use holdfast_node::{JobEmbedder, NodeConfig};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -93,25 +91,22 @@ fn tune(node: &mut NodeConfig, config: &Config) {
     node.erasure.log_after = Duration::from_millis(section.erase_log_after_ms);
     node.erasure.database_after = Duration::from_millis(section.erase_database_after_ms);
     node.log_files = LogFiles::keeping(section.log_keep_bytes);
-    node.embedder = embedder(config);
+    node.embedder = job_embedder(config);
 }
 
-/// The model for what jobs write, read when one first needs it. Without it that is found by its words.
-fn embedder(config: &Config) -> JobEmbedder {
-    let folder = config.embedder.model_dir().map(Path::to_owned);
-    JobEmbedder::opened_by(move || {
-        let folder = folder.clone().map_or_else(default_model_dir, Ok);
-        let opened = folder.and_then(|folder| open_builtin(&folder));
-        match opened {
-            Ok(None) => {
-                tracing::warn!("no embedding model here: what jobs write is found by its words alone");
-                None
-            }
-            Ok(model) => model,
-            Err(error) => {
-                tracing::error!(%error, "the embedding model cannot be used: what jobs write is found by its words alone");
-                None
-            }
+/// The model for what jobs write, opened when one first needs it. Without it that is found by its words.
+fn job_embedder(config: &Config) -> JobEmbedder {
+    let section = config.embedder.clone();
+    JobEmbedder::opened_by(move || match embedder::open(&section) {
+        Ok(None) => {
+            tracing::warn!("no embedding model here: what jobs write is found by its words alone");
+            None
+        }
+        Ok(model) => model,
+        Err(error) => {
+            let error = format!("{error:#}");
+            tracing::error!(%error, "the embedding model cannot be used: what jobs write is found by its words alone");
+            None
         }
     })
 }

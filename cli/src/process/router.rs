@@ -1,13 +1,11 @@
 //! `holdfast router`: one stateless router.
 
-use super::{READY_PAUSE, start_log, stop_signal};
+use super::{READY_PAUSE, embedder, start_log, stop_signal};
 use crate::client::print;
-use crate::config::{Config, ConfigArgs, Role};
-use anyhow::{Context, Result, bail};
+use crate::config::{ConfigArgs, Role};
+use anyhow::{Context, Result};
 use clap::Args;
-use holdfast_models::{Embedder, default_model_dir, open_builtin};
 use holdfast_router::Router;
-use std::sync::Arc;
 
 /// Arguments of `holdfast router`.
 #[derive(Debug, Args)]
@@ -21,8 +19,8 @@ pub(crate) async fn run(args: RouterArgs) -> Result<()> {
     let config = args.config.load(Role::Router)?;
     start_log(&config.log)?;
     let stop = stop_signal()?;
-    let for_model = config.clone();
-    let embedder = tokio::task::spawn_blocking(move || open_embedder(&for_model)).await??;
+    let for_model = config.embedder.clone();
+    let embedder = tokio::task::spawn_blocking(move || embedder::open_required(&for_model)).await??;
     let mut settings = config.router_config(Vec::new());
     settings.seeds = config.cluster.seeds.clone();
     let security = config.security(Role::Router)?;
@@ -53,23 +51,4 @@ pub(crate) async fn run(args: RouterArgs) -> Result<()> {
         ended = serving => Ok(ended?),
         never = watching => match never {},
     }
-}
-
-/// The built-in model. Running without meaning must be asked for: it would be a silent loss.
-fn open_embedder(config: &Config) -> Result<Option<Arc<dyn Embedder>>> {
-    let section = &config.embedder;
-    let folder = match section.model_dir() {
-        Some(folder) => folder.to_owned(),
-        None => default_model_dir()?,
-    };
-    let embedder = open_builtin(&folder)
-        .with_context(|| format!("the embedding model in {} cannot be used", folder.display()))?;
-    if embedder.is_none() && section.required {
-        bail!(
-            "no embedding model in {}: fetch it with scripts/fetch-model.sh, set embedder.model_dir, or set \
-             embedder.required = false to recall by keywords alone",
-            folder.display()
-        );
-    }
-    Ok(embedder)
 }
