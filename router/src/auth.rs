@@ -249,6 +249,12 @@ impl InSpace {
     }
 }
 
+/// For what a write reads itself in order to be made, and of which its caller is shown nothing: nodes check
+/// that who reads may read. The caller's right to write was checked.
+pub(crate) fn own_reads(access: &Access) -> Access {
+    Access { rights: access.rights.with(Rights::READ), ..access.clone() }
+}
+
 /// The last thing that the path names: the id of a memory, a key or a node.
 pub(crate) struct PathId(pub(crate) String);
 

@@ -5,6 +5,7 @@
 
 use super::BlockView;
 use super::write::Change;
+use crate::auth::own_reads;
 use crate::http::problem::Answer;
 use crate::nodes::{Level, ReadWish};
 use crate::tiers::{What, lost_the_race, rows};
@@ -18,6 +19,10 @@ use holdfast_proto::v1;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Most hunks of one patch.
+const HUNKS_MAX: usize = 256;
+/// Most lines of the block times lines of the hunks: some tens of milliseconds.
+const COMPARISONS_MAX: usize = 10_000_000;
 /// How often a patch without `If-Match` is made again when another writer was faster.
 const ATTEMPTS_MAX: u32 = 64;
 
@@ -26,11 +31,12 @@ pub(super) async fn make(change: &Change<'_>, patch: String) -> Answer<Response>
     check_bytes("patch", Some(&patch), 4 * BLOCK_BYTES_MAX)?;
     let patch: Arc<str> = patch.into();
     let wish = ReadWish { level: Level::Linearizable, token: Token::new(&change.access.tenant) };
+    let reading = own_reads(change.access);
     let mut attempt = 0;
     loop {
         let what = What { tier: v1::Tier::Block, id: change.label, parts: false };
         let (mut entries, _) =
-            rows(change.shared, change.access, change.space, &wish, change.deadline, what).await?;
+            rows(change.shared, &reading, change.space, &wish, change.deadline, what).await?;
         let Some(entry) = entries.pop() else {
             // No block has this version: what is answered is that there is none, or, if this repeats a patch
             // of one that was deleted since, what was answered then.
@@ -74,6 +80,7 @@ fn patched(value: &str, patch: &str) -> Result<String> {
             "this is not a unified diff: it has no hunk; give hunks that begin with @@ -1,3 +1,4 @@".into(),
         ));
     }
+    check_cost(value, &parsed)?;
     if let Ok(text) = diffy::apply(value, &parsed) {
         return Ok(text);
     }
@@ -90,6 +97,29 @@ fn patched(value: &str, patch: &str) -> Result<String> {
             Err(Error::new(ErrorCode::Conflict, detail).at("patch"))
         }
     }
+}
+
+/// A hunk whose place is not where it says is looked for everywhere: that takes time for every line of the
+/// block and every line of the hunk.
+fn check_cost(value: &str, patch: &Patch<'_, str>) -> Result<()> {
+    let hunks = patch.hunks();
+    if hunks.len() > HUNKS_MAX {
+        let detail = format!(
+            "the patch has {} hunks; the limit is {HUNKS_MAX}; send it in parts, or the whole text by :rethink",
+            hunks.len()
+        );
+        return Err(Error::too_large("patch", detail));
+    }
+    let lines = value.lines().count().max(1);
+    let of_hunks: usize = hunks.iter().map(|hunk| hunk.lines().len()).sum();
+    if lines.saturating_mul(of_hunks) > COMPARISONS_MAX {
+        let detail = format!(
+            "the hunks have {of_hunks} lines and the block {lines}; the limit of their product is \
+             {COMPARISONS_MAX}; send the patch in parts, or the whole text by :rethink"
+        );
+        return Err(Error::too_large("patch", detail));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -133,5 +163,22 @@ mod tests {
             let error = patched(value, patch).unwrap_err();
             assert_eq!((error.code, error.field.as_deref()), (code, Some("patch")), "{patch}");
         }
+    }
+
+    #[test]
+    fn what_would_take_long_is_refused_with_what_to_do_instead() {
+        let block: String = (0..30_000).map(|n| format!("{}\n", n % 10)).collect();
+        let many: String =
+            (1..=HUNKS_MAX + 1).map(|n| format!("@@ -{n} +{n} @@\n-{0}\n+{0}\n", n % 10)).collect();
+        let long: String = (0..400).map(|n| format!("-{}\n", n % 10)).collect();
+        for (patch, word) in [(many, "hunks"), (format!("@@ -1,400 +0,0 @@\n{long}"), "30000")] {
+            let error = patched(&block, &patch).unwrap_err();
+            assert_eq!((error.code, error.field.as_deref()), (ErrorCode::TooLarge, Some("patch")));
+            assert!(error.detail.contains(word) && error.detail.contains(":rethink"), "{}", error.detail);
+        }
+        let most: String =
+            (1..=HUNKS_MAX).map(|n| format!("@@ -{0} +{0} @@\n-line {0}\n+{0}\n", 3 * n)).collect();
+        let text: String = (1..=3 * HUNKS_MAX).map(|n| format!("line {n}\n")).collect();
+        assert!(patched(&text, &most).unwrap().contains("\n768\n"));
     }
 }

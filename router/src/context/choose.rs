@@ -97,6 +97,10 @@ pub(super) fn choose(request: &Request, found: &Found) -> Result<Chosen> {
     for section in [Section::Constraints].iter().chain(rest) {
         for item in section.items(found, request.query.text.as_deref())? {
             if let Some((reason, by)) = fault(request, &item, &said) {
+                // What is required is found as well, and is there already: nothing is left out.
+                if by.as_deref() == Some(item.id.as_str()) {
+                    continue;
+                }
                 chosen.left_out.note(&item.id, reason, by.as_deref());
                 continue;
             }

@@ -5,7 +5,7 @@
 //! the link and not the write.
 
 use super::batch::Batch;
-use crate::auth::Place;
+use crate::auth::{Place, own_reads};
 use crate::collections::placing::space_of;
 use crate::http::time::{Deadline, now_us};
 use crate::nodes::{Client, Level, ReadKind, ReadWish};
@@ -34,6 +34,7 @@ pub(super) async fn look_up(
     deadline: Deadline,
 ) {
     let model = batch.model();
+    let access = &own_reads(access);
     for memory in batch.telling_of_change().take(LOOKED_UP_MAX) {
         let within = Deadline::after(PATIENCE.min(deadline.left()));
         let Ok(space) = space_of(place, memory) else { return };

@@ -12,7 +12,7 @@ use super::embedding::CLIENT_MODEL;
 use super::get::{Fetched, fetch, set_headers};
 use super::parse::PatchBody;
 use super::single;
-use crate::auth::{InSpace, PathId, Place};
+use crate::auth::{InSpace, PathId, Place, own_reads};
 use crate::http::json::Change;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
@@ -85,6 +85,7 @@ impl Call<'_> {
         let deadline = Deadline::after(self.shared.config.write_timeout);
         let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
         let spaces = self.place.partitions()?;
+        let reading = own_reads(self.access);
         let mut attempt = 0;
         loop {
             // Read again for each attempt: it is checked against a fresh state of the memory.
@@ -93,7 +94,7 @@ impl Call<'_> {
                 let detail = "the patch names no field to change; give at least one";
                 return Err(Problem::new(ErrorCode::InvalidArgument, detail));
             }
-            let fetched = fetch(self.shared, self.access, &spaces, self.id, &wish, deadline).await?;
+            let fetched = fetch(self.shared, &reading, &spaces, self.id, &wish, deadline).await?;
             let Fetched { memory, space, .. } = fetched;
             check_stays(&space, spaces.len(), &patch)?;
             let command = self.update(memory, &space, patch, deadline).await?;

@@ -1,6 +1,6 @@
 //! `PATCH …/sessions/{s}` and `POST …/sessions/{s}:end`.
 
-use crate::auth::{InSpace, PathId};
+use crate::auth::{InSpace, PathAction, PathId};
 use crate::http::json::{self, Change};
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
@@ -75,15 +75,15 @@ pub(crate) async fn patch(
 pub(crate) async fn act(
     state: State<Arc<Shared>>,
     caller: InSpace,
-    PathId(id): PathId,
+    PathAction { id: session, action }: PathAction,
     head: WriteHead,
 ) -> Answer<Response> {
-    let Some(session) = id.strip_suffix(":end").filter(|session| !session.is_empty()) else {
+    if action != "end" {
         let detail = "there is nothing to do with a session here but POST …/sessions/{id}:end";
         return Err(Problem::new(ErrorCode::NotFound, detail));
-    };
-    let write = |if_version| Ok(Write::EndSession { session: session.to_owned(), if_version });
-    run(state, caller, head, session, &[], "ended", write).await
+    }
+    let write = |if_version| Ok(Write::EndSession { session: session.clone(), if_version });
+    run(state, caller, head, &session, &[], "ended", write).await
 }
 
 async fn run(

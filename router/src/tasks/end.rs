@@ -2,7 +2,7 @@
 
 use super::episode::EndBody;
 use super::fetch;
-use crate::auth::{InSpace, PathId};
+use crate::auth::{InSpace, PathId, own_reads};
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
@@ -88,10 +88,10 @@ impl Call<'_> {
     /// Reads the task, makes the memory of what it is, and ends it if it is still that.
     async fn with_episode(&self, end: &EndBody) -> Answer<Written> {
         let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
+        let reading = own_reads(self.access);
         let mut attempt = 0;
         loop {
-            let (task, _) =
-                fetch(self.shared, self.access, self.space, self.id, &wish, self.deadline).await?;
+            let (task, _) = fetch(self.shared, &reading, self.space, self.id, &wish, self.deadline).await?;
             let (episode, if_version) = match task {
                 Some(task) => {
                     let body = end.episode(&task, now_us()).to_string();

@@ -106,6 +106,30 @@ async fn rights_are_needed_one_by_one() {
     reader.delete("/v1/users/ann/memories/x").await.problem("permission_denied");
 }
 
+/// A write that reads what it changes needs the right that it is documented with, and shows nothing.
+#[tokio::test]
+async fn a_key_that_may_only_write_changes_what_is_there() {
+    let world = World::start().await;
+    let reader = world.api().with_key(&grant(&world, TENANT, None, Rights::READ));
+    let writer = world.api().with_key(&grant(&world, TENANT, None, Rights::WRITE));
+    writer.add(json!([{"id": "x", "content": "x"}])).await.ok(201);
+    writer.patch("/v1/users/ann/memories/x", &[], json!({"content": "改了"})).await.ok(200);
+    let block = "/v1/users/ann/blocks/human";
+    writer.put(block, json!({"value": "a\nb"})).await.ok(201);
+    let patch = json!({"patch": "@@ -2 +2 @@\n-b\n+🙂\n"});
+    let patched = writer.post(&format!("{block}:patch"), patch.clone()).await.ok(200);
+    assert!(!patched.to_string().contains('🙂'), "{patched}");
+    let task = "/v1/users/ann/tasks/t";
+    writer.put(task, json!({"goal": "book a flight"})).await.ok(201);
+    let end = json!({"outcome": "booked", "success": true}).to_string().into_bytes();
+    let (_, detail) = reader.send("DELETE", task, &[], end.clone()).await.problem("permission_denied");
+    assert!(detail.contains("write"), "{detail}");
+    reader.post(&format!("{block}:patch"), patch).await.problem("permission_denied");
+    let ended = writer.send("DELETE", task, &[], end).await.ok(200);
+    assert_eq!(ended["episode"]["status"], "created");
+    assert_eq!(reader.get(block).await.ok(200)["value"], "a\n🙂");
+}
+
 #[tokio::test]
 async fn a_meta_group_without_leader_locks_nobody_out() {
     use crate::common::node::Fault;

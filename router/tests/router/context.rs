@@ -105,6 +105,11 @@ async fn a_constraint_is_there_whatever_is_asked_and_however_it_was_stated() {
     there.sort_unstable();
     assert_eq!(there, ["given", "marked", "said"]);
     assert_eq!(ids(&body, "memories").len(), 1);
+    // What is found as well is there once, and is not left out.
+    let found =
+        api.context(json!({"query": "pork 打电话", "budget_tokens": 300, "top_k": 100})).await.ok(200);
+    let left = found["left_out"].as_array().unwrap();
+    assert!(left.iter().all(|left| left["id"] != "said" && left["id"] != "marked"), "{left:?}");
     let (field, detail) = api.context(json!({"budget_tokens": 20})).await.problem("invalid_argument");
     assert_eq!(field, "budget_tokens");
     let needed: usize = detail.split("give at least ").nth(1).unwrap().parse().unwrap();

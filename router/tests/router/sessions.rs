@@ -115,8 +115,16 @@ async fn an_ended_session_takes_no_more_turns() {
     let more = api.post(&format!("{SESSIONS}/s:1/turns"), json!({"turns": [turn("user", "x")]})).await;
     more.problem("conflict");
     assert!(read(&world, "s:1").await["ended_at"].is_string());
-    for path in ["s:1", "s:1:begin", ":end", "other:end"] {
+    for path in ["s:1", "s:1:begin", "other:end"] {
         api.post(&format!("{SESSIONS}/{path}"), json!({})).await.problem("not_found");
+    }
+    // An id counts without what stands behind it.
+    let longest = "s".repeat(256);
+    say(&world, &longest, json!([turn("user", "hi")])).await;
+    api.post(&format!("{SESSIONS}/{longest}:end"), json!({})).await.ok(200);
+    for path in [":end".to_owned(), format!("{longest}s:end")] {
+        let (field, _) = api.post(&format!("{SESSIONS}/{path}"), json!({})).await.problem("invalid_argument");
+        assert_eq!(field, "id");
     }
 }
 
