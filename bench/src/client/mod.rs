@@ -17,14 +17,19 @@ use serde::de::DeserializeOwned;
 
 pub use error::{ClientError, Problem};
 pub use retry::RetryPolicy;
+use types::HeadLine;
 pub use types::{
     AddAnswer, AddRequest, AddResult, AddStatus, ContextAnswer, ContextItem, ContextRequest, ContextSection,
-    ContextSource, ContextTookUs, Fact, FoundMemory, ImportAnswer, ImportCounts, LeftOut, NewMemory,
-    RecallAnswer, RecallHit, RecallRequest, ScoreParts, Situation, Source, TookUs,
+    ContextSource, ContextTookUs, EndLine, ExportCounts, Exported, Fact, FoundMemory, ImportAnswer,
+    ImportCounts, LeftOut, NewMemory, RecallAnswer, RecallHit, RecallRequest, ScoreParts, Situation, Source,
+    TookUs,
 };
 
 /// The largest answer that the client reads, in bytes: a recall of 1,000 memories of 64 KiB each.
 const ANSWER_BYTES_MAX: usize = 96 << 20;
+
+/// The longest line of an export, in bytes.
+const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// How long an export may take.
 const STREAM_MAX: Duration = Duration::from_hours(24);
@@ -154,11 +159,11 @@ impl Client {
         self.send(Method::POST, url, Some(encode(request)?), None).await
     }
 
-    /// Writes everything that a user's space holds to `out`, as JSON Lines. Returns how many memories.
+    /// Writes everything that a user's space holds to `out`, as JSON Lines. Returns what it comes to.
     ///
     /// # Errors
     /// What the server refused, that it could not be reached or broke off, or that `out` takes no more.
-    pub async fn export(&self, user: &str, out: &mut impl Write) -> Result<u64, ClientError> {
+    pub async fn export(&self, user: &str, out: &mut impl Write) -> Result<Exported, ClientError> {
         let url = self.user_url(user, "export")?;
         let request = self
             .http
@@ -171,19 +176,22 @@ impl Client {
         let mut response = request.send().await.map_err(unreachable)?;
         let status = response.status();
         let bad = |detail: String| ClientError::BadAnswer { url: url.to_string(), detail };
-        let mut last = Vec::new();
+        let (mut first, mut last) = (Vec::new(), Vec::new());
         while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
             if status.is_success() {
                 out.write_all(&chunk).map_err(|error| bad(format!("it could not be written: {error}")))?;
             }
+            keep_first_line(&mut first, &chunk);
             keep_last_line(&mut last, &chunk);
         }
         if !status.is_success() {
             return Err(ClientError::Refused(Box::new(Problem::from_answer(status.as_u16(), &last, None))));
         }
-        let end: serde_json::Value = serde_json::from_slice(&last).unwrap_or_default();
-        let count = end["end"]["memories"].as_u64();
-        count.ok_or_else(|| bad("the export broke off: its last line is missing".to_owned()))
+        let end: Option<EndLine> = serde_json::from_slice(&last).ok();
+        let end = end.ok_or_else(|| bad("the export broke off: its last line is missing".to_owned()))?.end;
+        let head: HeadLine = serde_json::from_slice(&first)
+            .map_err(|error| bad(format!("the first line of the export cannot be read: {error}")))?;
+        Ok(Exported { counts: end, left_out: head.export.left_out })
     }
 
     /// Brings lines of an export in; the first of them must be its head.
@@ -281,6 +289,15 @@ impl Client {
             return Ok(bytes);
         }
         Err(ClientError::Refused(Box::new(Problem::from_answer(status.as_u16(), &bytes, retry_after))))
+    }
+}
+
+/// Keeps the first line, as far as a line of an export goes.
+fn keep_first_line(first: &mut Vec<u8>, chunk: &[u8]) {
+    if !first.ends_with(b"\n") {
+        let room = LINE_BYTES_MAX.saturating_sub(first.len());
+        let end = chunk.iter().position(|byte| *byte == b'\n').map_or(chunk.len(), |at| at + 1);
+        first.extend_from_slice(&chunk[..end.min(room)]);
     }
 }
 

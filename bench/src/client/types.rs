@@ -433,6 +433,45 @@ pub struct ImportAnswer {
     pub rejected: Vec<serde_json::Value>,
 }
 
+/// What an export comes to.
+#[derive(Debug, Clone, Default)]
+pub struct Exported {
+    /// How much is in it.
+    pub counts: ExportCounts,
+    /// What a space may hold beside, and the export leaves out.
+    pub left_out: Vec<String>,
+}
+
+/// What the last line of an export says of those before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct ExportCounts {
+    /// Memories.
+    pub memories: u64,
+    /// Earlier versions of them.
+    pub versions: u64,
+    /// Lines of links.
+    pub links: u64,
+}
+
+/// The last line of an export.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct EndLine {
+    /// What came before it.
+    pub end: ExportCounts,
+}
+
+/// The first line, as much of it as is looked at.
+#[derive(Debug, Deserialize)]
+pub(super) struct HeadLine {
+    pub(super) export: Head,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Head {
+    #[serde(default)]
+    pub(super) left_out: Vec<String>,
+}
+
 /// How many of one kind.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub struct ImportCounts {

@@ -1,9 +1,9 @@
 //! `holdfast export`, and the way back in `holdfast import`.
 
 use super::{ServerArgs, print};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use holdfast_bench::client::{Client, ClientError, ImportAnswer};
+use holdfast_bench::client::{Client, ClientError, EndLine, ExportCounts, Exported, ImportAnswer};
 use std::fs::File;
 use std::io::{BufRead, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -40,22 +40,22 @@ pub struct ExportArgs {
 /// is removed.
 pub async fn run(args: ExportArgs) -> Result<()> {
     let client = args.server.client()?;
-    let count = if args.file == Path::new("-") {
-        let count = client.export(&args.user, &mut std::io::stdout()).await?;
+    let exported = if args.file == Path::new("-") {
+        let exported = client.export(&args.user, &mut std::io::stdout()).await?;
         std::io::stdout().flush()?;
-        count
+        exported
     } else {
         let name = args.file.display().to_string();
         let file = File::create_new(&args.file).with_context(|| format!("cannot write {name}"))?;
         let mut out = BufWriter::new(file);
         let written = client.export(&args.user, &mut out).await;
-        let done = written.map_err(anyhow::Error::from).and_then(|count| {
+        let done = written.map_err(anyhow::Error::from).and_then(|exported| {
             out.flush()?;
             out.get_ref().sync_all()?;
-            Ok(count)
+            Ok(exported)
         });
         match done {
-            Ok(count) => count,
+            Ok(exported) => exported,
             Err(error) => {
                 drop(out);
                 std::fs::remove_file(&args.file)
@@ -64,13 +64,22 @@ pub async fn run(args: ExportArgs) -> Result<()> {
             }
         }
     };
-    let told = format!("user {}: {count} memories exported\n", args.user);
+    let told = told(&args.user, &exported);
     if args.file == Path::new("-") {
         eprint!("{told}");
     } else {
         print(&told)?;
     }
     Ok(())
+}
+
+fn told(user: &str, exported: &Exported) -> String {
+    let mut told = format!("user {user}: {} memories exported\n", exported.counts.memories);
+    if !exported.left_out.is_empty() {
+        let left_out = exported.left_out.join(", ");
+        told.push_str(&format!("not in it, as this version does not export them: {left_out}\n"));
+    }
+    told
 }
 
 /// Whether a file holds an export, by how it begins.
@@ -83,12 +92,12 @@ pub(super) async fn import(client: &Client, user: &str, name: &str, lines: &mut 
     let mut head = Vec::new();
     read_line(lines, &mut head)?;
     let mut total = ImportAnswer::default();
-    let mut complete = false;
+    let (mut arrived, mut end) = (ExportCounts::default(), None);
     loop {
         let mut part = head.clone();
         let mut line = Vec::new();
         while part.len() < PART_BYTES && read_line(lines, &mut line)? {
-            complete |= line.starts_with(b"{\"end\":");
+            count(&line, &mut arrived, &mut end);
             part.extend_from_slice(&line);
             line.clear();
         }
@@ -108,8 +117,34 @@ pub(super) async fn import(client: &Client, user: &str, name: &str, lines: &mut 
     ))?;
     let rejected = memories.rejected + versions.rejected + links.rejected + unreadable;
     ensure!(rejected == 0, "{rejected} lines were rejected; the others are stored");
-    ensure!(complete, "{name} is not complete: its last line is missing; what it holds is stored");
+    let Some(end) = end else {
+        bail!("{name} is not complete: its last line is missing; what it holds is stored");
+    };
+    ensure!(
+        end == arrived,
+        "{name} is not complete: by its last line it has {} memories, {} versions and {} lines of links, and {}, {} and {} \
+         are there; they are stored",
+        end.memories,
+        end.versions,
+        end.links,
+        arrived.memories,
+        arrived.versions,
+        arrived.links
+    );
     Ok(())
+}
+
+/// Counts a line by its kind, or takes what the last one says.
+fn count(line: &[u8], arrived: &mut ExportCounts, end: &mut Option<ExportCounts>) {
+    if line.starts_with(b"{\"memory\":") {
+        arrived.memories += 1;
+    } else if line.starts_with(b"{\"version\":") {
+        arrived.versions += 1;
+    } else if line.starts_with(b"{\"links\":") {
+        arrived.links += 1;
+    } else if let Ok(line) = serde_json::from_slice::<EndLine>(line) {
+        *end = Some(line.end);
+    }
 }
 
 async fn send(client: &Client, user: &str, part: Vec<u8>) -> Result<ImportAnswer, ClientError> {
@@ -151,5 +186,33 @@ mod tests {
         let long = vec![b'x'; usize::try_from(LINE_BYTES_MAX).unwrap() + 1];
         assert!(read_line(&mut long.as_slice(), &mut Vec::new()).is_err());
         assert!(is_export(br#"{"export":{"format":1}}"#) && !is_export(br#"{"content":"x"}"#));
+    }
+
+    #[test]
+    fn lines_are_counted_by_kind_and_compared_with_the_last() {
+        let (mut arrived, mut end) = (ExportCounts::default(), None);
+        for line in [
+            &br#"{"export":{"format":1}}"#[..],
+            br#"{"memory":{"id":"\u8bb0"}}"#,
+            br#"{"version":{}}"#,
+            br#"{"memory":{}}"#,
+            br#"{"links":{}}"#,
+            b"nonsense",
+            br#"{"end":{"memories":2,"versions":1,"links":1}}"#,
+        ] {
+            count(line, &mut arrived, &mut end);
+        }
+        assert_eq!(end, Some(arrived));
+        count(br#"{"end":{"memories":3,"versions":1,"links":1}}"#, &mut arrived, &mut end);
+        assert_ne!(end, Some(arrived));
+    }
+
+    #[test]
+    fn what_is_left_out_is_told() {
+        let left_out = vec!["session".to_owned(), "block".to_owned()];
+        let exported = Exported { counts: ExportCounts { memories: 7, ..Default::default() }, left_out };
+        let said = told("安", &exported);
+        assert!(said.contains("安: 7 memories") && said.contains("session, block"), "{said}");
+        assert_eq!(told("a", &Exported::default()).lines().count(), 1);
     }
 }

@@ -1,9 +1,10 @@
 //! `GET …/export`: a space as JSON Lines, as it is read.
 //!
 //! All that was written up to the log index in the first line is in it; of what is written meanwhile, some
-//! may be. Pieces are read as the client takes them, so a router holds two of them at most.
+//! may be. Pieces are read as the client takes them, so a router holds three of them at most.
 
 use super::line::{End, FORMAT, Head, Line, Position, left_out};
+use super::stalled::{self, Out};
 use crate::auth::InSpace;
 use crate::http::problem::{Answer, Problem};
 use crate::http::query;
@@ -16,9 +17,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::Response;
-use bytes::Bytes;
 use futures::future::try_join_all;
-use futures::stream::{self, StreamExt};
 use holdfast_core::ErrorCode;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
@@ -27,7 +26,6 @@ use holdfast_core::token::Seen;
 use holdfast_core::transfer::Item;
 use holdfast_proto::v1;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 
 pub(crate) async fn export(
     State(shared): State<Arc<Shared>>,
@@ -46,8 +44,7 @@ pub(crate) async fn export(
     )?;
     let place = super::enter(&shared)?;
     let (spaces, level) = (home.partitions()?, wish.level);
-    let mut export =
-        Export { shared, access, spaces, at: 0, level, wish, end: End::default(), _place: place };
+    let mut export = Export { shared, access, spaces, at: 0, level, wish, end: End::default() };
     let partitions = match home.collection() {
         Some(_) => export.positions().await?,
         None => Vec::new(),
@@ -67,22 +64,20 @@ pub(crate) async fn export(
     let mut bytes = Vec::new();
     write_line(&mut bytes, &head)?;
     bytes.extend_from_slice(&first.lines);
-    let begin = stream::once(async move { Ok::<_, std::io::Error>(Bytes::from(bytes)) });
-    let rest = stream::try_unfold((export, first.next), |(mut export, next)| async move {
-        match next {
-            Next::Nothing => Ok(None),
-            Next::End => {
-                let mut bytes = Vec::new();
-                write_line(&mut bytes, &Line::End(export.end)).map_err(cut)?;
-                Ok(Some((Bytes::from(bytes), (export, Next::Nothing))))
-            }
-            Next::Piece(cursor) => {
-                let piece = export.piece(cursor).await.map_err(cut)?;
-                Ok(Some((Bytes::from(piece.lines), (export, piece.next))))
-            }
+    let idle_max = export.shared.config.body_timeout;
+    let body = stalled::guarded(idle_max, place, move |out: Out| async move {
+        out.send(bytes.into()).await?;
+        let mut next = first.next;
+        while let Next::Piece(cursor) = next {
+            let piece = export.piece(cursor).await.map_err(cut)?;
+            out.send(piece.lines.into()).await?;
+            next = piece.next;
         }
+        let mut bytes = Vec::new();
+        write_line(&mut bytes, &Line::End(export.end)).map_err(cut)?;
+        out.send(bytes.into()).await
     });
-    let mut response = Response::new(Body::from_stream(begin.chain(rest)));
+    let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     if let Ok(token) = HeaderValue::from_str(&token) {
@@ -107,7 +102,6 @@ struct Export {
     level: Level,
     wish: ReadWish,
     end: End,
-    _place: OwnedSemaphorePermit,
 }
 
 struct Piece {
@@ -121,7 +115,6 @@ enum Next {
     /// Another one of the same partition, or with no cursor the first of the next one.
     Piece(Option<v1::ExportCursor>),
     End,
-    Nothing,
 }
 
 impl Export {

@@ -5,6 +5,7 @@ pub(crate) mod export;
 pub(crate) mod import;
 mod line;
 mod record;
+mod stalled;
 mod statement;
 
 use crate::http::problem::{Answer, Problem};
