@@ -35,6 +35,9 @@ pub const COLLECTIONS_MAX: usize = 1_000;
 /// How long after its deletion the name of a collection is remembered at least, in microseconds of log
 /// time: far longer than a router takes to notice the deletion.
 pub const COLLECTION_KEEP_US: i64 = 3_600 * 1_000_000;
+/// Longest name of what a memory was made from, in bytes: the id of a memory, or turns of a session
+/// ([`crate::session::turn_reference`]), which are named by the id of the session and two numbers.
+pub const REFERENCE_BYTES_MAX: usize = ID_BYTES_MAX + "turn:#-".len() + 2 * 20;
 /// Longest object of a fact, in bytes of UTF-8.
 pub const FACT_OBJECT_BYTES_MAX: usize = 4 * 1024;
 /// Longest normal form of a subject or a predicate, in bytes: compatibility forms unfold.
@@ -148,7 +151,9 @@ pub const CASCADE_MAX: usize = 16;
 pub const LINKS_MAX: usize = 1_000;
 /// Most items of one step of an import.
 pub const IMPORT_ITEMS_MAX: usize = 100;
-/// Most rows one atomic batch of the store may hold before it is cut between two commands.
+/// Most rows one atomic batch of the store may hold before it is cut between two commands. A deletion that has
+/// changed so many ends with the memory that it is at, and goes on in another command; the memory itself goes
+/// at once, with its chunks, its earlier versions and the links to it.
 pub const BATCH_ROWS_MAX: usize = 128;
 /// Most chunks of one memory.
 pub const CHUNKS_MAX: usize = 64;
@@ -173,7 +178,7 @@ pub const SESSION_TURNS_CONDENSED: u64 = 20;
 /// Most memories that one command of a job brings.
 pub const DIGEST_ITEMS_MAX: usize = 16;
 /// Most turns that one command of a deletion takes out.
-pub const DELETE_TURNS_MAX: usize = 256;
+pub const DELETE_TURNS_MAX: usize = 96;
 /// Most memories that one command of a deletion takes out.
 pub const DELETE_MEMORIES_MAX: usize = 16;
 
@@ -184,11 +189,23 @@ use crate::{Error, Result};
 /// # Errors
 /// [`crate::ErrorCode::InvalidArgument`] that names `field` and the rule that was broken.
 pub fn check_id(field: &str, value: &str) -> Result<()> {
+    check_name(field, value, ID_BYTES_MAX)
+}
+
+/// Checks the name of what a memory was made from: as [`check_id`], up to [`REFERENCE_BYTES_MAX`] bytes.
+///
+/// # Errors
+/// [`crate::ErrorCode::InvalidArgument`] that names `field` and the rule that was broken.
+pub fn check_reference(field: &str, value: &str) -> Result<()> {
+    check_name(field, value, REFERENCE_BYTES_MAX)
+}
+
+fn check_name(field: &str, value: &str, max: usize) -> Result<()> {
     if value.is_empty() {
-        return Err(Error::invalid(field, format!("{field} is empty; give 1 to {ID_BYTES_MAX} bytes")));
+        return Err(Error::invalid(field, format!("{field} is empty; give 1 to {max} bytes")));
     }
-    if value.len() > ID_BYTES_MAX {
-        let detail = format!("{field} has {} bytes; the limit is {ID_BYTES_MAX}", value.len());
+    if value.len() > max {
+        let detail = format!("{field} has {} bytes; the limit is {max}", value.len());
         return Err(Error::invalid(field, detail));
     }
     if value.chars().any(char::is_control) {
@@ -217,6 +234,14 @@ pub const VERSION_MAX: u64 = 1 << 53;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_turn_of_every_session_can_be_named() {
+        let session = "会".repeat(85) + "x";
+        let longest = crate::session::turn_reference(&session, u64::MAX - 1, u64::MAX);
+        assert!(check_id("session", &session).is_ok() && check_reference("derived_from", &longest).is_ok());
+        assert!(check_reference("derived_from", &format!("{longest}1")).is_err());
+    }
 
     #[test]
     fn ids_are_bounded_and_printable() {

@@ -388,6 +388,14 @@ MEMORIES = Row(
             ),
         ),
         Panel(
+            "Writes beside memories",
+            "Turns of sessions, and changes of sessions, tasks, blocks and procedures, per second.",
+            "turns that come without memories: compare the jobs, which make memories of them.",
+            "ops",
+            (Query("sum by (tier) (rate(holdfast_tier_writes_total{<node>}[<rate>]))", "{{tier}}"),),
+            stacked=True,
+        ),
+        Panel(
             "Feedback by verdict",
             "Feedback of agents on recalled memories, per second.",
             "a rising share of useless or harmful: recall does not serve the agents; look at what they ask.",
@@ -409,6 +417,14 @@ MEMORIES = Row(
             "failed: the log of the node says why; a failed step is tried again later.",
             "ops",
             (Query("sum by (kind, result) (rate(holdfast_jobs_total{<node>}[<rate>]))", "{{kind}} {{result}}"),),
+        ),
+        Panel(
+            "Parked work of jobs",
+            "Pieces of work that jobs do not try for an hour, by reason: refused breaks a limit, unreadable meets a row that "
+            "cannot be read, failing failed eight times.",
+            "above 0: the log of the node names session and cause; other work goes on.",
+            "short",
+            (Query("sum by (reason) (holdfast_jobs_parked{<node>})", "{{reason}}"),),
         ),
         Panel(
             "Time spent in jobs",

@@ -3,6 +3,7 @@
 //! of apply, and propose commands that name what they are based on; where that has changed meanwhile,
 //! apply drops them. So they may be cut off at any point, and a new leader goes on from the rows.
 
+mod failures;
 mod memories;
 mod session;
 
@@ -10,10 +11,12 @@ use crate::integrity::Versions;
 use crate::metrics::JobMetrics;
 use crate::raft::{Clock, GroupId};
 use crate::service::Replica;
+use failures::Failures;
+use holdfast_core::command::MEMORIES_KNOWN_SINCE;
 use holdfast_core::keys::work::{self, Work, WorkKind};
 use holdfast_core::state::Reader;
 use holdfast_models::Embedder;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -23,15 +26,9 @@ use tokio_util::sync::CancellationToken;
 const PERIOD: Duration = Duration::from_millis(500);
 /// Pieces of work of one group in one look: this bounds the rate, so that jobs leave room for callers.
 const WORK_MAX: usize = 8;
-/// Rows that one look goes through, those that wait after a failure among them.
+/// Rows that one look goes through, those that wait after a failure among them. The next one goes on behind
+/// them, so that work that fails never hides what comes after it.
 const ROWS_MAX: usize = 512;
-/// How long work waits that failed, first and at most.
-const WAIT_FIRST: Duration = Duration::from_secs(2);
-const WAIT_MAX: Duration = Duration::from_secs(300);
-/// The first state machine that knows what jobs propose.
-const DIGESTS_SINCE: u32 = 4;
-/// Most pieces of work whose failure is remembered; others are simply tried again.
-const FAILED_MAX: usize = 4_096;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -71,10 +68,12 @@ enum Ended {
     Again,
 }
 
-/// Work that failed, and when it is tried again.
-struct Waiting {
-    failures: u32,
-    until: Instant,
+/// Where the looks at a group stand.
+#[derive(Default)]
+struct Looked {
+    /// The last row that was looked at; the first one comes next where there is none.
+    after: Option<Vec<u8>>,
+    failures: Failures,
 }
 
 pub(crate) async fn run(
@@ -85,30 +84,33 @@ pub(crate) async fn run(
     versions: Versions,
     stop: CancellationToken,
 ) {
-    let mut failed: HashMap<Work, Waiting> = HashMap::new();
+    let mut looked: BTreeMap<GroupId, Looked> = BTreeMap::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(PERIOD) => {}
         }
         // A replica of an older version would stop at what a job proposes.
-        if let Err(why) = versions.none_is_older(DIGESTS_SINCE) {
+        if let Err(why) = versions.none_is_older(MEMORIES_KNOWN_SINCE) {
             tracing::debug!(why, "jobs wait");
             continue;
         }
-        failed.retain(|_, waiting| waiting.until + WAIT_MAX > Instant::now());
         for (id, replica) in &replicas {
             if stop.is_cancelled() {
                 return;
             }
             if !replica.group.status().is_leader {
+                // The leader of now finds out for itself.
+                looked.remove(id);
                 continue;
             }
-            if let Err(error) = look(replica, clock.as_ref(), &embedder, &metrics, &mut failed).await {
+            let looked = looked.entry(*id).or_default();
+            if let Err(error) = look(replica, clock.as_ref(), &embedder, &metrics, looked).await {
                 metrics.failed("look");
                 tracing::warn!(group = id, %error, "what waits for jobs cannot be read; it is tried again");
             }
         }
+        metrics.parked(|reason| looked.values().map(|looked| looked.failures.parked(reason)).sum());
     }
 }
 
@@ -118,47 +120,96 @@ async fn look(
     clock: &dyn Clock,
     embedder: &JobEmbedder,
     metrics: &JobMetrics,
-    failed: &mut HashMap<Work, Waiting>,
+    looked: &mut Looked,
 ) -> Result<(), Failure> {
     let now_us = i64::try_from(clock.now_us())?;
+    let now = Instant::now();
+    looked.failures.forget_old(now);
+    let (rows, ended) = waiting(&replica.state.reader(), looked.after.as_deref(), now_us)?;
     let mut worked = 0;
-    for work in waiting(replica, now_us)? {
-        if failed.get(&work).is_some_and(|waiting| waiting.until > Instant::now()) {
-            continue;
-        }
+    for (key, work) in rows {
         if worked == WORK_MAX {
-            break;
+            return Ok(());
+        }
+        looked.after = Some(key);
+        let Some(work) = work else { continue };
+        if looked.failures.holds_back(&work, now) {
+            continue;
         }
         worked += 1;
         let ended = match work.kind {
             WorkKind::Session => session::work(replica, &work, now_us, embedder, metrics).await,
         };
         match ended {
-            Ok(Ended::Done | Ended::Again) => drop(failed.remove(&work)),
+            Ok(Ended::Done | Ended::Again) => looked.failures.succeeded(&work),
             Err(error) => {
                 metrics.failed("session");
-                tracing::warn!(space = %work.space, id = work.id, %error, "a job failed; it is tried again later");
-                let failures = failed.get(&work).map_or(0, |waiting| waiting.failures) + 1;
-                let wait = WAIT_FIRST.saturating_mul(1 << failures.min(16)).min(WAIT_MAX);
-                if failed.len() < FAILED_MAX {
-                    failed.insert(work, Waiting { failures, until: Instant::now() + wait });
-                }
+                looked.failures.failed(work, error.as_ref(), now);
             }
         }
+    }
+    if ended {
+        looked.after = None;
     }
     Ok(())
 }
 
-/// The work whose time has come, the earliest first.
-fn waiting(replica: &Replica, now_us: i64) -> Result<Vec<Work>, Failure> {
-    let rows = replica.state.reader().scan(&work::prefix(), None, ROWS_MAX)?;
+/// The work whose time has come, the earliest first, with its keys; and whether nothing comes behind it.
+type Rows = (Vec<(Vec<u8>, Option<Work>)>, bool);
+
+fn waiting(reader: &dyn Reader, after: Option<&[u8]>, now_us: i64) -> Result<Rows, Failure> {
+    let rows = reader.scan(&work::prefix(), after, ROWS_MAX)?;
+    let mut ended = rows.len() < ROWS_MAX;
     let mut found = Vec::new();
     for (key, _) in rows {
-        let work = Work::parse(&key).ok_or("a row of work cannot be read")?;
-        if work.at_us > now_us {
-            break;
+        let work = Work::parse(&key);
+        match &work {
+            Some(work) if work.at_us > now_us => {
+                ended = true;
+                break;
+            }
+            Some(_) => {}
+            // Its space cannot be told; a comparison of the replicas finds out whose fault it is.
+            None => tracing::error!(key = %key.escape_ascii(), "a row of work cannot be read"),
         }
-        found.push(work);
+        found.push((key, work));
     }
-    Ok(found)
+    Ok((found, ended))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use holdfast_core::space::SpaceKey;
+    use holdfast_core::state::{BTreeState, State};
+
+    fn work(n: usize) -> Work {
+        let (at_us, space) = (i64::try_from(n).unwrap(), SpaceKey::user("acme", "安").unwrap());
+        Work { at_us, space, kind: WorkKind::Session, id: format!("s-{n}") }
+    }
+
+    #[test]
+    fn looks_come_round_to_all_that_waits_and_stop_at_what_is_not_due() {
+        let (mut state, all) = (BTreeState::new(), 3 * ROWS_MAX + 7);
+        for n in 0..all + 20 {
+            state.put(work(n).key(), vec![1]).unwrap();
+        }
+        let damaged = [work::prefix(), vec![0]].concat();
+        state.put(damaged, vec![1]).unwrap();
+        let (mut after, mut found, mut looks) = (None, Vec::new(), 0);
+        loop {
+            let now_us = i64::try_from(all - 1).unwrap();
+            let (rows, ended) = waiting(&state, after.as_deref(), now_us).unwrap();
+            assert!(rows.len() <= ROWS_MAX, "a look is bounded");
+            after = rows.last().map(|(key, _)| key.clone());
+            found.extend(rows.into_iter().filter_map(|(_, work)| work));
+            looks += 1;
+            if ended {
+                break;
+            }
+        }
+        assert_eq!((found.len(), looks), (all, 4));
+        assert!(found.iter().enumerate().all(|(n, found)| *found == work(n)), "the earliest first");
+    }
 }

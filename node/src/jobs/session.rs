@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Turns that one step reads.
 const TURNS_MAX: usize = 256;
+/// Text that one step makes memories of, in bytes: with the terms of it, each of which may be another one, the
+/// command stays below what one may have. One turn alone always does.
+const PROMOTED_BYTES_MAX: usize = 128 << 10;
 /// Turns of one episode.
 const TURNS_OF_EPISODE: usize = 10;
 /// Longest episode, in bytes of its lines.
@@ -95,14 +98,17 @@ async fn promote(
     embedder: &JobEmbedder,
 ) -> Result<Option<Digest>, Failure> {
     let turns = turns(replica, work, row.promoted, TURNS_MAX)?;
-    let (mut texts, mut through) = (Vec::new(), row.promoted);
+    let (mut texts, mut bytes, mut through) = (Vec::new(), 0, row.promoted);
     for (number, turn) in turns {
-        if texts.len() == DIGEST_ITEMS_MAX {
+        // What a tool answered is no statement of anybody's.
+        let promoted = turn.promote && !turn.content.trim().is_empty();
+        let is_full = texts.len() == DIGEST_ITEMS_MAX || bytes + turn.content.len() > PROMOTED_BYTES_MAX;
+        if promoted && is_full && !texts.is_empty() {
             break;
         }
         through = number;
-        // What a tool answered is no statement of anybody's.
-        if turn.promote && !turn.content.trim().is_empty() {
+        if promoted {
+            bytes += turn.content.len();
             texts.push(Text {
                 reference: turn_reference(&work.id, number, number),
                 session: work.id.clone(),

@@ -1,19 +1,22 @@
 //! What jobs do in the groups that this node leads.
 
 use super::{CALL_SECONDS, Maker};
-use prometheus::{Histogram, IntCounterVec};
+use prometheus::{Histogram, IntCounterVec, IntGaugeVec};
 use std::time::Duration;
 
 const JOBS: [&str; 3] = ["summarise", "promote", "condense"];
 const RESULTS: [&str; 2] = ["done", "stale"];
 /// What may fail as a whole.
 const FAILURES: [&str; 2] = ["session", "look"];
+/// Why work is parked.
+const PARKED: [&str; 3] = ["refused", "unreadable", "failing"];
 
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct JobMetrics {
     ended: IntCounterVec,
     seconds: Histogram,
+    parked: IntGaugeVec,
 }
 
 impl JobMetrics {
@@ -34,7 +37,15 @@ impl JobMetrics {
             "Time of one step of a job, from reading what it is based on until it is applied.",
             &CALL_SECONDS,
         )?;
-        Ok(Self { ended, seconds })
+        let parked = maker.gauges(
+            "holdfast_jobs_parked",
+            "Work of jobs in the groups that this node leads that cannot be done for now, by reason.",
+            &["reason"],
+        )?;
+        for reason in PARKED {
+            parked.with_label_values(&[reason]);
+        }
+        Ok(Self { ended, seconds, parked })
     }
 
     pub(crate) fn done(&self, job: &str, took: Duration) {
@@ -48,5 +59,12 @@ impl JobMetrics {
 
     pub(crate) fn failed(&self, job: &str) {
         self.ended.with_label_values(&[job, "failed"]).inc();
+    }
+
+    /// Shows how much work is parked for each reason.
+    pub(crate) fn parked(&self, count: impl Fn(&str) -> usize) {
+        for reason in PARKED {
+            self.parked.with_label_values(&[reason]).set(i64::try_from(count(reason)).unwrap_or(i64::MAX));
+        }
     }
 }

@@ -105,6 +105,10 @@ impl Maker<'_> {
         self.register(IntGauge::new(name, help)?)
     }
 
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
+        self.register(IntGaugeVec::new(Opts::new(name, help), labels)?)
+    }
+
     fn counters(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
         self.register(IntCounterVec::new(Opts::new(name, help), labels)?)
     }

@@ -19,6 +19,8 @@ const STATUSES: [ItemStatus; 5] = [
     ItemStatus::Rejected,
     ItemStatus::Updated,
 ];
+/// What is written beside memories.
+const TIERS: [&str; 5] = ["turn", "session", "task", "block", "procedure"];
 const VERDICTS: [Verdict; 3] = [Verdict::Adopted, Verdict::Useless, Verdict::Harmful];
 const RESULTS: [&str; 8] = [
     "applied",
@@ -82,6 +84,7 @@ pub(crate) struct WriteMetrics {
     memories: IntCounterVec,
     deleted: IntCounter,
     feedback: IntCounterVec,
+    tiers: IntCounterVec,
 }
 
 impl WriteMetrics {
@@ -106,7 +109,15 @@ impl WriteMetrics {
         for verdict in VERDICTS {
             feedback.with_label_values(&[verdict_name(verdict)]);
         }
-        Ok(Self { memories, deleted, feedback })
+        let tiers = maker.counters(
+            "holdfast_tier_writes_total",
+            "Writes beside memories through this leader, by what they changed; of turns, how many.",
+            &["tier"],
+        )?;
+        for tier in TIERS {
+            tiers.with_label_values(&[tier]);
+        }
+        Ok(Self { memories, deleted, feedback, tiers })
     }
 
     /// Counts what a write did. One that is only answered again did nothing.
@@ -127,6 +138,7 @@ impl WriteMetrics {
             }
             // Behind a task that ended comes the memory of it, if it became one.
             Write::Task(write) => {
+                self.tier("task", 1);
                 if let TaskChange::End { episode: Some(add) } = &write.change {
                     for (memory, item) in add.items.iter().zip(items.iter().skip(1)) {
                         self.memory(memory.index.kind, item.status);
@@ -139,15 +151,15 @@ impl WriteMetrics {
             | Write::MergeEntities { .. }
             | Write::SplitEntities { .. }
             | Write::Relink { .. }
-            | Write::Block(_)
-            | Write::Procedure(_)
             | Write::Erase(_) => {}
-            // Of sessions nothing is counted but what jobs make of them.
-            Write::Turns(_)
-            | Write::Dialogue(_)
-            | Write::EndSession { .. }
-            | Write::DeleteSession { .. }
-            | Write::Digest(_) => {}
+            Write::Block(_) => self.tier("block", 1),
+            Write::Procedure(_) => self.tier("procedure", 1),
+            Write::Turns(_) => self.tier("turn", items.len() as u64),
+            Write::Dialogue(_) | Write::EndSession { .. } | Write::DeleteSession { .. } => {
+                self.tier("session", 1);
+            }
+            // What jobs make of sessions is counted where they run.
+            Write::Digest(_) => {}
             Write::Import(imported) => {
                 for (item, answer) in imported.iter().zip(items) {
                     if let Item::Memory(memory) = item {
@@ -163,6 +175,10 @@ impl WriteMetrics {
                 }
             }
         }
+    }
+
+    fn tier(&self, tier: &str, count: u64) {
+        self.tiers.with_label_values(&[tier]).inc_by(count);
     }
 
     fn memory(&self, kind: Kind, status: ItemStatus) {
