@@ -198,3 +198,57 @@ async fn nothing_is_left_of_what_was_erased_once_the_receipt_says_so() {
     assert_eq!(api.add("bob", &[&format!("{TEXT} of bob")]).await.len(), 1, "he may say it again");
     assert!(server.terminate(), "a clean stop exits 0");
 }
+
+/// After a power cut every node sets its databases aside and restores them from files: what is kept of them
+/// for whoever wants to look goes as well, before the receipt says that nothing is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn databases_that_were_set_aside_keep_nothing_of_what_is_erased_afterwards() {
+    const TEXT: &str = "Rk4-搁置-pL8-🗝-aside";
+    let data = scratch();
+    let arguments = ["--snapshot-log-bytes", LOG_BYTES, "--erase-after-ms", "0"];
+    let server = Server::start_with(data.path(), Model::Absent, &arguments);
+    let api = server.api();
+    api.add("ann", &[&format!("{TEXT} one"), &format!("{TEXT} two")]).await;
+    let mut load = Load::default();
+    load.run(&api, Duration::from_secs(1), || ()).await;
+    // An erasure makes snapshot files, from which the databases are restored.
+    let begun = api.ok("/v1/users/ann/erasures", &json!({ "session": "none" })).await;
+    receipt(&api, "ann", begun["id"].as_str().unwrap()).await;
+    server.kill();
+    reboot(data.path());
+    let server = Server::start_with(data.path(), Model::Absent, &arguments);
+    let api = server.api();
+    assert_eq!(api.list("ann").await.len(), 2);
+    let aside = |places: &[String]| places.iter().filter(|path| path.contains("lost-")).count();
+    assert!(aside(&holding(data.path(), TEXT.as_bytes())) >= 3, "the test is about databases set aside");
+
+    let (status, begun) = api.delete("/v1/users/ann").await;
+    assert_eq!(status.as_u16(), 202, "{begun}");
+    receipt(&api, "ann", begun["id"].as_str().unwrap()).await;
+    assert_eq!(holding(data.path(), TEXT.as_bytes()), Vec::<String>::new());
+    load.check(&api).await;
+    assert!(server.terminate(), "a clean stop exits 0");
+}
+
+/// Copies go after half an hour and more here, so every erasure stays open; the last one has its turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_erasure_does_not_wait_for_those_before_it() {
+    let data = scratch();
+    let server = Server::start_with(data.path(), Model::Absent, &[]);
+    let api = server.api();
+    for n in 0..150 {
+        api.ok("/v1/users/ann/erasures", &json!({ "session": format!("none-{n}") })).await;
+    }
+    let memories: Vec<_> =
+        (0..20).map(|n| json!({"content": format!("text {n} 文"), "session": "last"})).collect();
+    api.ok("/v1/users/ann/memories", &json!({ "memories": memories })).await;
+    api.ok("/v1/users/ann/erasures", &json!({ "session": "last" })).await;
+    for _ in 0..300 {
+        if api.list("ann").await.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(api.list("ann").await.is_empty(), "an erasure behind 150 others takes nothing out");
+    assert!(server.terminate(), "a clean stop exits 0");
+}

@@ -44,6 +44,9 @@ pub enum Command {
     HashPoint,
 }
 
+/// The first version of the state machine that takes memories in and out as this one does ([`Command::known_since`]).
+pub const MEMORIES_KNOWN_SINCE: u32 = 5;
+
 /// Most rows of `due` that one sweep works off: with [`limits::EXPIRE_ROWS_MAX`] and
 /// [`limits::HISTORY_VERSIONS_MAX`] it bounds the batch that a sweep makes.
 pub const SWEEP_ROWS_MAX: u16 = 16;
@@ -336,17 +339,7 @@ impl Command {
     /// command: it is not proposed where a replica is known to run an older one.
     pub fn known_since(&self) -> u32 {
         match self {
-            Self::Space(command) => match command.write {
-                Write::Block(_) | Write::Task(_) | Write::Procedure(_) => 2,
-                Write::MergeEntities { .. } | Write::SplitEntities { .. } | Write::Relink { .. } => 3,
-                Write::Turns(_)
-                | Write::Dialogue(_)
-                | Write::EndSession { .. }
-                | Write::DeleteSession { .. }
-                | Write::Digest(_) => 4,
-                Write::Erase(_) | Write::Import(_) => 4,
-                _ => 0,
-            },
+            Self::Space(command) => command.write.known_since(),
             Self::Meta(command) if matches!(**command, MetaCommand::SetFactRules { .. }) => 3,
             Self::Meta(command)
                 if matches!(
@@ -357,7 +350,8 @@ impl Command {
                 5
             }
             Self::HashPoint => 1,
-            Self::Sweep { .. } | Self::Meta(_) => 0,
+            Self::Sweep { .. } => 5,
+            Self::Meta(_) => 0,
         }
     }
 
@@ -382,6 +376,27 @@ impl Command {
                 _ => Ok(()),
             },
             Self::HashPoint => Ok(()),
+        }
+    }
+}
+
+impl Write {
+    /// See [`Command::known_since`].
+    fn known_since(&self) -> u32 {
+        match self {
+            Self::Feedback { .. } | Self::Retract { .. } | Self::Resolve { .. } => 0,
+            Self::Task(write) if matches!(write.change, TaskChange::End { episode: Some(_) }) => 5,
+            Self::Block(_) | Self::Task(_) | Self::Procedure(_) => 2,
+            Self::MergeEntities { .. } | Self::SplitEntities { .. } | Self::Relink { .. } => 3,
+            Self::Turns(_) | Self::Dialogue(_) | Self::EndSession { .. } => 4,
+            // What stores memories has another form since 4; what takes them out does it in other steps since 5.
+            Self::Add(_)
+            | Self::Update(_)
+            | Self::Delete { .. }
+            | Self::DeleteSession { .. }
+            | Self::Digest(_)
+            | Self::Erase(_)
+            | Self::Import(_) => MEMORIES_KNOWN_SINCE,
         }
     }
 }
@@ -541,7 +556,7 @@ impl NewMemory {
             let detail = format!("a memory is made from at most {} others", limits::DERIVED_FROM_MAX);
             return Err(Error::too_large("derived_from", detail));
         }
-        self.derived_from.iter().try_for_each(|id| limits::check_id("derived_from", id))?;
+        self.derived_from.iter().try_for_each(|id| limits::check_reference("derived_from", id))?;
         self.statements.iter().try_for_each(check_statement)?;
         if self.chunks.len() > limits::CHUNKS_MAX || self.chunks.iter().any(|chunk| !chunk.chunks.is_empty())
         {

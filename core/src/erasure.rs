@@ -14,8 +14,12 @@ use serde::{Deserialize, Serialize};
 pub const ERASE_STEP_MAX: usize = 16;
 /// Most rows that one step takes out of a space that is erased as a whole.
 pub const ERASE_ROWS_MAX: u16 = 96;
-/// Most receipts of one space, those of erasures under way among them.
+/// Most receipts of one space, those of erasures under way among them. For an erasure of everything there is
+/// room beyond: see [`ERASURES_OF_ALL_MAX`].
 pub const ERASURES_MAX: usize = 1_000;
+/// Most receipts that a space comes to by erasures of everything. Beyond it the oldest receipt of an erasure
+/// that is done makes room.
+pub const ERASURES_OF_ALL_MAX: usize = 2 * ERASURES_MAX;
 /// Most confirmations that one step brings.
 pub const CONFIRMATIONS_MAX: usize = 64;
 

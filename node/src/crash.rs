@@ -58,6 +58,14 @@ steps! {
     LogBatchWritten,
     /// The log is purged up to a snapshot file.
     Purged,
+    /// The log files are to be made anew: nothing is written to the old ones any more.
+    LogRenewalBegun,
+    /// What is live in them is copied.
+    LogLiveCopied,
+    /// So is what is live of earlier copies.
+    LogCopiesCopied,
+    /// The old files are removed.
+    LogRenewed,
 
     // Snapshot files.
     /// The temporary file is there and holds all rows.
@@ -104,6 +112,8 @@ steps! {
     Switched,
     /// The database before it is removed.
     OldStateRemoved,
+    /// So are those that were kept, and their names are gone for good.
+    OthersRemoved,
     /// All files of a database are synced at an orderly end.
     StateSynced,
     /// And that is noted.

@@ -194,7 +194,7 @@ impl Node {
         let (embedder, of_jobs) = (config.embedder.clone(), metrics.jobs.clone());
         let (versions, time) = (integrity.versions().clone(), Arc::clone(&clock));
         let working = jobs::run(replicas.clone(), time, embedder, of_jobs, versions, stop.clone());
-        let erasing = erasing::start(&raft, &replicas, config.erasure, &clock, &stop);
+        let erasing = erasing::start(&raft, &replicas, config.erasure, &clock, integrity.versions(), &stop);
         let sweeping = sweeper::start(&replicas, clock, &metrics.sweeps, &integrity, &stop);
         let jobs = [sweeping, erasing, tokio::spawn(working)];
         let written = metrics.snapshots.clone();

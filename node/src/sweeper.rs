@@ -69,12 +69,18 @@ async fn sweep(
     if first_due(replica)?.is_none_or(|due_us| due_us > now_us) {
         return Ok(());
     }
+    let command = Command::Sweep { limit: SWEEP_ROWS_MAX };
+    // A replica of an older version would take other rows out.
+    if let Err(why) = versions.none_is_older(command.known_since()) {
+        tracing::debug!(why, "what is due waits");
+        return Ok(());
+    }
     if let Err(error) = rechecker::recheck(replica, now_us, versions).await {
         // It is tried again for a while; what else is due does not wait for it.
         metrics.failed();
         tracing::warn!(%error, "a possible conflict could not be looked for again");
     }
-    let command = Command::Sweep { limit: SWEEP_ROWS_MAX }.encode()?;
+    let command = command.encode()?;
     for _ in 0..SWEEPS_MAX {
         let proposed = replica.propose(command.clone().into(), Instant::now() + TIMEOUT).await?;
         match Outcome::decode(&proposed.outcome)? {

@@ -1,6 +1,6 @@
 //! New memories.
 
-use super::{Answers, Context, Step, Stop, chunks, delete, facts, links, update};
+use super::{Answers, Context, Step, Stop, chunks, delete, facts, links, sessions, update};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
 use crate::intent::is_unsure;
@@ -94,7 +94,7 @@ fn one<S: State>(
         return Ok(rejected(id, reason));
     }
     if !item.id_chosen
-        && let Some(merged) = repeat(context, space, item)?
+        && let Some(merged) = repeat(context, space, origin, item)?
     {
         return Ok(merged);
     }
@@ -149,6 +149,7 @@ pub(super) fn deleted() -> Error {
 fn repeat<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
+    origin: Origin,
     item: &NewMemory,
 ) -> Step<Option<(ItemOutcome, IdempotencyItem)>> {
     if let Some(id) = context.rows.id_of_text(space, item.text_hash)? {
@@ -158,13 +159,15 @@ fn repeat<S: State>(
         };
         let row = context.rows.index_row(space, memory.seq)?;
         if facts::only_repeats(context, space, &memory, &row, item)? {
-            return merge(context, space, &id, &memory, item);
+            return merge(context, space, &id, &memory, (origin, item));
         }
         context.rows.release_text(space, item.text_hash, &id)?;
     }
     match facts::same_statement(context, space, item)? {
-        Some((id, memory)) => merge(context, space, &id, &memory, item),
-        None => Ok(None),
+        Some((id, memory)) if !sessions::is_of_others(origin, &memory, item) => {
+            merge(context, space, &id, &memory, (origin, item))
+        }
+        _ => Ok(None),
     }
 }
 
@@ -223,11 +226,11 @@ fn merge<S: State>(
     space: &SpaceKey,
     id: &str,
     memory: &MemoryRow,
-    item: &NewMemory,
+    (origin, item): (Origin, &NewMemory),
 ) -> Step<Option<(ItemOutcome, IdempotencyItem)>> {
     let mut row = context.rows.index_row(space, memory.seq)?;
     if row.expires_us.is_some_and(|at_us| at_us <= context.now_us) {
-        delete::remove(context, space, id, memory)?;
+        delete::remove(context, space, id, memory, delete::Rest::Due)?;
         return Ok(None);
     }
     let expires_us = row.expires_us.zip(item.index.expires_us).map(|(old, new)| old.max(new));
@@ -236,12 +239,13 @@ fn merge<S: State>(
     row.pinned |= item.index.pinned;
     row.importance = row.importance.max(item.index.importance);
     row.count = row.count.saturating_add(1);
+    // A surer source may say the same.
+    let surer = MemoryRow { confidence: memory.confidence.max(item.confidence), ..memory.clone() };
     if item.confidence > memory.confidence {
-        // A surer source says the same.
         row.unsure = is_unsure(item.confidence);
-        let surer = MemoryRow { confidence: item.confidence, ..memory.clone() };
         context.rows.write(keys::memory::key(space, id), &surer)?;
     }
+    sessions::join(context, space, id, &surer, &mut row, (origin, item))?;
     context.rows.write(keys::index_row::key(space, memory.seq), &row)?;
     chunks::follow(context, space, memory, &row)?;
     context.events.push(Event::Put { space: space.clone(), seq: memory.seq, row: Box::new(row) });

@@ -33,11 +33,12 @@ pub(super) fn remove<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     memory: &MemoryRow,
+    rest: delete::Rest<'_>,
 ) -> Step<Erased> {
     let mut erased = Erased::default();
     for id in &memory.chunks {
         if let Some(chunk) = context.rows.memory(space, id)? {
-            let gone = delete::remove(context, space, id, &chunk)?;
+            let gone = delete::remove(context, space, id, &chunk, rest)?;
             erased.add(Erased { derived: gone.memories, ..gone });
         }
     }

@@ -12,6 +12,10 @@ use crate::sabotage::{Fault, is};
 use crate::space::SpaceKey;
 use crate::state::State;
 
+/// Pages of what was made from one memory that one command looks through: of a source whose id was used again
+/// most may be another one's.
+const CASCADE_LOOKS_MAX: usize = 16;
+
 pub(super) fn apply<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
@@ -20,8 +24,48 @@ pub(super) fn apply<S: State>(
 ) -> Step<Answers> {
     let memory = update::current(context, space, id, if_version)?;
     chunks::refuse(&memory)?;
-    remove(context, space, id, &memory)?;
+    remove(context, space, id, &memory, Rest::Due)?;
     Ok(vec![add::answer(id, memory.version, ItemStatus::Deleted, IdempotencyId::Requested)])
+}
+
+/// Where it is noted what a deletion has still to take out.
+#[derive(Clone, Copy)]
+pub(super) enum Rest<'a> {
+    /// It is due at once.
+    Due,
+    /// The erasure of this id goes on with it, and counts it.
+    Of(&'a str),
+}
+
+/// What was made from a memory that is gone, as far as it is still there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Left {
+    /// The memory.
+    source: String,
+    /// The last memory that was recorded by then: later ones were made from another one of the same id.
+    upto_seq: u64,
+    /// Where to go on.
+    after: String,
+}
+
+impl Left {
+    fn of<S: State>(context: &Context<'_, S>, space: &SpaceKey, source: &str) -> Step<Self> {
+        let upto_seq = context.rows.counters(space)?.last_seq;
+        Ok(Self { source: source.to_owned(), upto_seq, after: String::new() })
+    }
+
+    /// Ids hold no `\0`.
+    fn text(&self) -> String {
+        format!("{}\0{}\0{}", self.source, self.upto_seq, self.after)
+    }
+
+    /// Reads [`Left::text`], or the id alone, which was written before state version 5.
+    pub(super) fn parse(text: &str) -> Self {
+        let mut parts = text.splitn(3, '\0');
+        let mut next = || parts.next().unwrap_or_default();
+        let (source, upto_seq, after) = (next().to_owned(), next(), next());
+        Self { source, upto_seq: upto_seq.parse().unwrap_or(u64::MAX), after: after.to_owned() }
+    }
 }
 
 /// Takes every row of a memory out, and of those that were made from it, whoever asked for it.
@@ -30,33 +74,104 @@ pub(super) fn remove<S: State>(
     space: &SpaceKey,
     id: &str,
     memory: &MemoryRow,
+    rest: Rest<'_>,
 ) -> Step<Erased> {
-    let mut erased = take(context, space, id, memory)?;
-    erased.add(cascade(context, space, id)?);
+    let mut erased = take(context, space, id, memory, rest)?;
+    let left = Left::of(context, space, id)?;
+    erased.add(cascade(context, space, left, rest)?);
     Ok(erased)
 }
 
 /// Takes out what was made from a memory that is gone, and what was made from that. Where that is more
-/// than one command may take, the rest is due at once.
-pub(super) fn cascade<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, id: &str) -> Step<Erased> {
-    let (mut erased, mut sources) = (Erased::default(), vec![id.to_owned()]);
-    while let Some(source) = sources.pop() {
-        let prefix = keys::derived::prefix(space, &source);
-        for (key, _) in context.rows.scan(&prefix, None, CASCADE_MAX + 1)? {
-            if erased.memories >= CASCADE_MAX as u64 {
-                context.rows.put_due(&derived_due(space, &source, context.now_us))?;
-                break;
-            }
-            context.rows.delete(&key)?;
-            let Some(derived) = keys::derived::derived(&prefix, &key) else { continue };
-            let Some(memory) = context.rows.memory(space, derived)? else { continue };
-            let mut taken = take(context, space, derived, &memory)?;
-            taken.derived = taken.memories;
-            erased.add(taken);
-            sources.push(derived.to_owned());
+/// than one command may take, the rest is noted.
+pub(super) fn cascade<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    left: Left,
+    rest: Rest<'_>,
+) -> Step<Erased> {
+    let (mut erased, mut open) = (Erased::default(), vec![left]);
+    while let Some(mut left) = open.pop() {
+        if !derived(context, space, &mut left, &mut open, &mut erased, rest)? {
+            note(context, space, &left, rest)?;
         }
     }
     Ok(erased)
+}
+
+/// Takes out what was made from one memory, as much as the command may; what is to be looked at next goes to
+/// `open`. Whether that was all.
+fn derived<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    left: &mut Left,
+    open: &mut Vec<Left>,
+    erased: &mut Erased,
+    rest: Rest<'_>,
+) -> Step<bool> {
+    let prefix = keys::derived::prefix(space, &left.source);
+    for _ in 0..CASCADE_LOOKS_MAX {
+        let after = (!left.after.is_empty()).then(|| keys::derived::key(space, &left.source, &left.after));
+        let rows = context.rows.scan(&prefix, after.as_deref(), CASCADE_MAX)?;
+        for (key, _) in &rows {
+            if erased.memories >= CASCADE_MAX as u64 || context.rows.are_full() {
+                return Ok(false);
+            }
+            let id = keys::derived::derived(&prefix, key).unwrap_or_default();
+            left.after = id.to_owned();
+            let memory = context.rows.memory(space, id)?;
+            if memory.as_ref().is_some_and(|memory| memory.seq > left.upto_seq) {
+                continue;
+            }
+            context.rows.delete(key)?;
+            let Some(memory) = memory.filter(|memory| memory.derived_from.contains(&left.source)) else {
+                continue;
+            };
+            let mut taken = take(context, space, id, &memory, rest)?;
+            taken.derived = taken.memories;
+            erased.add(taken);
+            open.push(Left::of(context, space, id)?);
+        }
+        if rows.len() < CASCADE_MAX {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn note<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, left: &Left, rest: Rest<'_>) -> Step<()> {
+    Ok(match rest {
+        Rest::Due => {
+            let (at_us, id) = (context.now_us, left.text());
+            context.rows.put_due(&Due { at_us, space: space.clone(), kind: DueKind::Derived, id })?;
+        }
+        Rest::Of(erasure) => {
+            let source = keys::derived::left_of_erasure(erasure);
+            let key = keys::derived::key(space, &source, &left.text());
+            context.rows.put(key, keys::derived::value())?;
+        }
+    })
+}
+
+/// Goes on with what an erasure has noted, as far as the command may.
+pub(super) fn go_on<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, erasure: &str) -> Step<Erased> {
+    let (mut erased, prefix) =
+        (Erased::default(), keys::derived::prefix(space, &keys::derived::left_of_erasure(erasure)));
+    for (key, _) in context.rows.scan(&prefix, None, CASCADE_MAX)? {
+        if context.rows.are_full() {
+            break;
+        }
+        context.rows.delete(&key)?;
+        let left = Left::parse(keys::derived::derived(&prefix, &key).unwrap_or_default());
+        erased.add(cascade(context, space, left, Rest::Of(erasure))?);
+    }
+    Ok(erased)
+}
+
+/// Whether an erasure has noted anything that is still to be done.
+pub(super) fn is_left<S: State>(context: &Context<'_, S>, space: &SpaceKey, erasure: &str) -> Step<bool> {
+    let prefix = keys::derived::prefix(space, &keys::derived::left_of_erasure(erasure));
+    Ok(!context.rows.scan(&prefix, None, 1)?.is_empty())
 }
 
 /// Takes the rows of one memory out.
@@ -65,8 +180,9 @@ fn take<S: State>(
     space: &SpaceKey,
     id: &str,
     memory: &MemoryRow,
+    rest: Rest<'_>,
 ) -> Step<Erased> {
-    let mut erased = chunks::remove(context, space, memory)?;
+    let mut erased = chunks::remove(context, space, memory, rest)?;
     let members = facts::take_out(context, space, memory)?;
     links::forget(context, space, id, memory, &members)?;
     let row = context.rows.index_row(space, memory.seq)?;
@@ -117,12 +233,12 @@ pub(super) fn tombstones_due(space: &SpaceKey, at_us: i64) -> Due {
     Due { at_us, space: space.clone(), kind: DueKind::Tombstone, id: String::new() }
 }
 
-fn derived_due(space: &SpaceKey, source: &str, at_us: i64) -> Due {
-    Due { at_us, space: space.clone(), kind: DueKind::Derived, id: source.to_owned() }
-}
-
 /// Their number is bounded by [`HISTORY_VERSIONS_MAX`].
-fn remove_history<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, id: &str) -> Step<u64> {
+pub(super) fn remove_history<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+) -> Step<u64> {
     let prefix = keys::history::prefix(space, id);
     let most = usize::try_from(HISTORY_VERSIONS_MAX).unwrap_or(usize::MAX).saturating_add(1);
     let rows = context.rows.scan(&prefix, None, most)?;

@@ -1,10 +1,12 @@
 //! Erasures, step by step. Which memories a step takes out was looked up before it was proposed; here
 //! it is only made sure that none of them was recorded after the erasure began.
 
-use super::{Answers, ApplyError, Context, Step, add, delete, links, sessions, tasks};
+use super::delete::{self, Rest};
+use super::{Answers, ApplyError, Context, Step, add, links, sessions, tasks};
 use crate::codec::Stored;
 use crate::erasure::{
-    Confirmation, ERASURES_MAX, EraseStep, Erased, ErasureRow, Phase, Selection, SelectionKind,
+    Confirmation, ERASURES_MAX, ERASURES_OF_ALL_MAX, EraseStep, Erased, ErasureRow, Phase, Selection,
+    SelectionKind,
 };
 use crate::event::Event;
 use crate::keys::due::{Due, DueKind};
@@ -40,15 +42,8 @@ pub(super) fn apply<S: State>(
         (EraseStep::Remove { memories, after, ended, .. }, Phase::Removing)
             if row.kind != SelectionKind::All =>
         {
-            for id in memories {
-                let Some(memory) = context.rows.memory(space, id)? else { continue };
-                // Chunks go with the memory that they are parts of.
-                if memory.seq <= row.upto_seq && memory.chunk.is_none() {
-                    row.erased.add(delete::remove(context, space, id, &memory)?);
-                }
-            }
-            row.after = row.after.max(*after);
-            if *ended && !turns_are_left(context, space, &row)? {
+            let all = take_out(context, space, step.id(), &mut row, memories, *after)?;
+            if all && *ended && !is_left(context, space, step.id(), &mut row)? {
                 removed(context, &mut row);
             }
         }
@@ -85,13 +80,7 @@ fn begin<S: State>(
         let detail = "this key began an erasure before; give a new Idempotency-Key for a new erasure";
         return Err(Error::new(ErrorCode::Conflict, detail).at("Idempotency-Key").into());
     }
-    let receipts = context.rows.scan(&keys::family_prefix(space, Family::Erasure), None, ERASURES_MAX)?;
-    if receipts.len() >= ERASURES_MAX {
-        let detail = format!(
-            "this space has {ERASURES_MAX} receipts of erasures; they are kept for 35 days; name more in one erasure"
-        );
-        return Err(Error::new(ErrorCode::QuotaExceeded, detail).into());
-    }
+    make_room(context, space, *selection == Selection::All)?;
     let mut counters = context.rows.counters(space)?;
     let row = ErasureRow {
         selection: Some(selection.clone()),
@@ -110,12 +99,105 @@ fn begin<S: State>(
     Ok(vec![add::answer(id, 1, ItemStatus::Created, IdempotencyId::Requested)])
 }
 
-/// Takes turns out, with what stands beside them, where a session is erased. Whether there are more.
-fn turns_are_left<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, row: &ErasureRow) -> Step<bool> {
-    match &row.selection {
-        Some(Selection::Session(session)) => sessions::erase(context, space, session),
-        _ => Ok(false),
+/// Makes sure that there is room for another receipt. Nobody is kept from erasing everything by what was
+/// erased before.
+fn make_room<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, of_all: bool) -> Step<()> {
+    let prefix = keys::family_prefix(space, Family::Erasure);
+    let receipts = context.rows.scan(&prefix, None, ERASURES_OF_ALL_MAX)?;
+    if !of_all && receipts.len() >= ERASURES_MAX {
+        let detail = format!(
+            "this space has {ERASURES_MAX} receipts of erasures; they are kept for 35 days; name more in one erasure, \
+             or erase everything"
+        );
+        return Err(Error::new(ErrorCode::QuotaExceeded, detail).into());
     }
+    if receipts.len() < ERASURES_OF_ALL_MAX {
+        return Ok(());
+    }
+    let mut oldest: Option<(i64, &[u8])> = None;
+    for (key, value) in &receipts {
+        let row = ErasureRow::decode(value).map_err(ApplyError::from)?;
+        if let Some(done_us) =
+            row.done_us.filter(|done_us| oldest.is_none_or(|(oldest, _)| *done_us < oldest))
+        {
+            oldest = Some((done_us, key));
+        }
+    }
+    let Some((done_us, key)) = oldest else {
+        let detail =
+            "this space has as many erasures under way as it may, of everything among them; retry later";
+        return Err(Error::new(ErrorCode::Unavailable, detail).into());
+    };
+    context.rows.delete(key)?;
+    let id = String::from_utf8_lossy(key.strip_prefix(prefix.as_slice()).unwrap_or_default()).into_owned();
+    Ok(context.rows.delete_due(&receipt_due(space, id, done_us))?)
+}
+
+fn receipt_due(space: &SpaceKey, id: String, done_us: i64) -> Due {
+    let at_us = done_us.saturating_add(TOMBSTONE_KEEP_US);
+    Due { at_us, space: space.clone(), kind: DueKind::Receipt, id }
+}
+
+/// Takes out what earlier steps have left, and then these memories, as far as the command may. Whether that
+/// was all; where it was not, the erasure goes on behind what it came to.
+fn take_out<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    erasure: &str,
+    row: &mut ErasureRow,
+    memories: &[String],
+    after: u64,
+) -> Step<bool> {
+    row.erased.add(delete::go_on(context, space, erasure)?);
+    // A list is counted by its places, everything else by the number of the memory.
+    let in_list = matches!(row.selection, Some(Selection::Ids(_)));
+    let mut place = after.saturating_sub(memories.len() as u64);
+    for id in memories {
+        if context.rows.are_full() {
+            return Ok(false);
+        }
+        let memory = context.rows.memory(space, id)?;
+        place = match &memory {
+            _ if in_list => place + 1,
+            Some(memory) => memory.seq.min(after),
+            None => row.after,
+        };
+        // Chunks go with the memory that they are parts of.
+        if let Some(memory) = memory.filter(|memory| memory.seq <= row.upto_seq && memory.chunk.is_none()) {
+            let rest = Rest::Of(erasure);
+            row.erased.add(match &row.selection {
+                Some(Selection::Session(session)) => {
+                    let begun_us = Some(row.begun_us);
+                    sessions::let_go(context, space, session, (id, &memory), begun_us, rest)?
+                }
+                _ => delete::remove(context, space, id, &memory, rest)?,
+            });
+        }
+        row.after = row.after.max(place);
+    }
+    row.after = row.after.max(after);
+    Ok(true)
+}
+
+/// Takes turns out, with what stands beside them, where a session is erased. Whether there are more, or
+/// anything that was made from what is gone.
+fn is_left<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    erasure: &str,
+    row: &mut ErasureRow,
+) -> Step<bool> {
+    if context.rows.are_full() {
+        return Ok(true);
+    }
+    let (begun_us, rest) = (row.begun_us, Rest::Of(erasure));
+    let more = match &row.selection {
+        Some(Selection::Session(session)) => {
+            sessions::erase(context, space, session, begun_us, rest, &mut row.erased)?
+        }
+        _ => false,
+    };
+    Ok(more || delete::is_left(context, space, erasure)?)
 }
 
 /// The rows are gone. What was named in order to find them goes as well.
@@ -245,9 +327,7 @@ fn confirm<S: State>(
         row.phase = Phase::Done;
         row.done_us = Some(context.now_us);
         context.rows.delete(&keys::erasure::open_key(space, id))?;
-        let at_us = context.now_us.saturating_add(TOMBSTONE_KEEP_US);
-        let due = Due { at_us, space: space.clone(), kind: DueKind::Receipt, id: id.to_owned() };
-        context.rows.put_due(&due)?;
+        context.rows.put_due(&receipt_due(space, id.to_owned(), context.now_us))?;
     }
     Ok(())
 }

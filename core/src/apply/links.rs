@@ -5,7 +5,7 @@ use super::{Answers, Context, Step, add, facts, update};
 use crate::command::Hint;
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
-use crate::limits::CONFLICTS_MAX;
+use crate::limits::{CONFLICTS_MAX, FACT_GROUP_MAX};
 use crate::memory::{IdempotencyId, MemoryRow, Status};
 use crate::outcome::ItemStatus;
 use crate::space::SpaceKey;
@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 
 /// Most possible conflicts that one memory names in all.
 const LINKS_MAX: usize = 4 * CONFLICTS_MAX;
+/// Most memories whose place one memory takes by decisions that an import brings: as many as a group has.
+const SUPERSEDED_MAX: usize = FACT_GROUP_MAX;
 
 /// Links a new memory to those that it may contradict, and back. A hint whose memory has fallen is
 /// dropped; so is one whose memory has changed since it was looked at, and then the leader looks
@@ -108,18 +110,24 @@ fn unlink<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, id: &str, go
     Ok(())
 }
 
-/// Links a memory as it was linked where it comes from, as far as the others are here. Answers whether
-/// that changed anything.
+/// Links a memory as it was linked where it comes from, as far as the others are here and there is room: it is
+/// linked to no more than rules and callers link it to. Answers whether that changed anything.
 pub(super) fn restore<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, links: &Links) -> Step<bool> {
     let old = update::current(context, space, &links.id, None)?;
     let mut memory = old.clone();
     for id in &links.supersedes {
+        if memory.supersedes.len() >= SUPERSEDED_MAX {
+            break;
+        }
         if context.rows.memory(space, id)?.is_some() {
             facts::join(&mut memory.supersedes, std::slice::from_ref(id));
         }
     }
     let mut conflicts = Vec::new();
     for id in &links.possible_conflicts {
+        if memory.possible_conflicts.len() >= LINKS_MAX {
+            break;
+        }
         if let Some(other) = context.rows.memory(space, id)? {
             facts::join(&mut memory.possible_conflicts, std::slice::from_ref(id));
             conflicts.push(other);

@@ -43,8 +43,9 @@ use rows::Rows;
 /// each other what they know. 1: the first one that knows [`Command::HashPoint`]. Before it there was
 /// no way to tell; such a replica counts as 0. 2: the first one that knows the tiers beside memories.
 /// 3: merges and splits of entities, rules of tenants, second looks for possible conflicts
-/// ([`Command::known_since`]). 4: sessions, chunks of memories, erasures and imports. 5: shared
-/// collections.
+/// ([`Command::known_since`]). 4: sessions, chunks of memories, erasures and imports. 5: shared collections;
+/// deletions end with a number of rows and go on in another command, memories stand on all turns that say
+/// the same, and an erasure of a session leaves what was said since.
 pub const STATE_VERSION: u32 = 5;
 
 /// Where in the log a command stands, and when its leader proposed it.

@@ -3,6 +3,7 @@
 use super::ApplyError;
 use crate::codec::Stored;
 use crate::keys::{self, due::Due};
+use crate::limits::BATCH_ROWS_MAX;
 use crate::memory::{Counters, IndexRow, MemoryRow, SpaceRow};
 use crate::space::SpaceKey;
 use crate::state::{Row, State};
@@ -11,11 +12,18 @@ type Result<T> = std::result::Result<T, ApplyError>;
 
 pub(super) struct Rows<'a, S> {
     state: &'a mut S,
+    written: usize,
 }
 
 impl<'a, S: State> Rows<'a, S> {
     pub(super) fn new(state: &'a mut S) -> Self {
-        Self { state }
+        Self { state, written: 0 }
+    }
+
+    /// Whether the command has changed so many rows that what may go on in another one stops here. A row that
+    /// changes twice counts twice.
+    pub(super) fn are_full(&self) -> bool {
+        self.written >= BATCH_ROWS_MAX
     }
 
     pub(super) fn read<T: Stored>(&self, key: &[u8]) -> Result<Option<T>> {
@@ -23,14 +31,16 @@ impl<'a, S: State> Rows<'a, S> {
     }
 
     pub(super) fn write<T: Stored>(&mut self, key: Vec<u8>, value: &T) -> Result<()> {
-        Ok(self.state.put(key, value.encode()?)?)
+        self.put(key, value.encode()?)
     }
 
     pub(super) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<()> {
+        self.written += 1;
         Ok(self.state.put(key, value)?)
     }
 
     pub(super) fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.written += 1;
         Ok(self.state.delete(key)?)
     }
 
@@ -72,7 +82,7 @@ impl<'a, S: State> Rows<'a, S> {
     /// Makes a memory findable by its text, unless another one says the same already.
     pub(super) fn claim_text(&mut self, space: &SpaceKey, hash: u128, id: &str) -> Result<()> {
         if self.id_of_text(space, hash)?.is_none() {
-            self.state.put(keys::text_hash::key(space, hash), keys::text_hash::value(id))?;
+            self.put(keys::text_hash::key(space, hash), keys::text_hash::value(id))?;
         }
         Ok(())
     }
@@ -80,7 +90,7 @@ impl<'a, S: State> Rows<'a, S> {
     /// Takes [`Rows::claim_text`] back, if this memory had it.
     pub(super) fn release_text(&mut self, space: &SpaceKey, hash: u128, id: &str) -> Result<()> {
         if self.id_of_text(space, hash)?.as_deref() == Some(id) {
-            self.state.delete(&keys::text_hash::key(space, hash))?;
+            self.delete(&keys::text_hash::key(space, hash))?;
         }
         Ok(())
     }
@@ -100,17 +110,17 @@ impl<'a, S: State> Rows<'a, S> {
             })
         };
         if let Some(from) = from.filter(|object| !object.is_empty()) {
-            self.state.delete(&key(from)?)?;
+            self.delete(&key(from)?)?;
         }
         if let Some(to) = to.filter(|object| !object.is_empty()) {
-            self.state.put(key(to)?, keys::edge::value())?;
+            self.put(key(to)?, keys::edge::value())?;
         }
         Ok(())
     }
 
     /// Makes a memory findable by its text, whoever says the same.
     pub(super) fn seize_text(&mut self, space: &SpaceKey, hash: u128, id: &str) -> Result<()> {
-        Ok(self.state.put(keys::text_hash::key(space, hash), keys::text_hash::value(id))?)
+        self.put(keys::text_hash::key(space, hash), keys::text_hash::value(id))
     }
 
     /// Leads from the memories that one was made from to it.
@@ -122,10 +132,10 @@ impl<'a, S: State> Rows<'a, S> {
     }
 
     pub(super) fn put_due(&mut self, due: &Due) -> Result<()> {
-        Ok(self.state.put(due.key(), keys::due::value())?)
+        self.put(due.key(), keys::due::value())
     }
 
     pub(super) fn delete_due(&mut self, due: &Due) -> Result<()> {
-        Ok(self.state.delete(&due.key())?)
+        self.delete(&due.key())
     }
 }

@@ -1,7 +1,8 @@
 //! Works off what is due by log time: expired memories and tasks, old idempotency rows, tombstones
 //! and sessions.
 
-use super::{ApplyError, Context, Step, delete, idempotency, sessions, tasks};
+use super::delete::{self, Rest};
+use super::{ApplyError, Context, Step, idempotency, sessions, tasks};
 use crate::codec::Stored;
 use crate::keys::due::{Due, DueKind};
 use crate::keys::{self, Family};
@@ -24,6 +25,9 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<
         if due.at_us > context.now_us {
             return Ok(Outcome::Swept { done, more: false });
         }
+        if context.rows.are_full() {
+            return Ok(Outcome::Swept { done, more: true });
+        }
         let waited_us = context.now_us.saturating_sub(due.at_us);
         if due.kind == DueKind::Recheck && waited_us < RECHECK_KEEP_US {
             // The leader's to do, which alone can look.
@@ -39,7 +43,9 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<
             DueKind::Derived | DueKind::Expiry | DueKind::Task | DueKind::Session
                 if is_being_erased(context, &due.space)? => {}
             DueKind::Expiry => expire_memory(context, &due)?,
-            DueKind::Derived => delete::cascade(context, &due.space, &due.id).map(drop)?,
+            DueKind::Derived => {
+                delete::cascade(context, &due.space, delete::Left::parse(&due.id), Rest::Due)?;
+            }
             DueKind::Task => tasks::expire(context, &due)?,
             DueKind::Session => sessions::due(context, &due)?,
         }
@@ -57,7 +63,7 @@ fn expire_memory<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<()> 
     let row = context.rows.index_row(&due.space, memory.seq)?;
     // Changes of `expires_us` move the due row; one that stayed behind must not delete anything.
     if row.expires_us == Some(due.at_us) {
-        delete::remove(context, &due.space, &due.id, &memory)?;
+        delete::remove(context, &due.space, &due.id, &memory, Rest::Due)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A new version of a memory, by compare-and-set.
 
-use super::{Answers, Context, Step, add, chunks, facts, links};
+use super::{Answers, Context, Step, add, chunks, delete, facts, links};
 use crate::command::Update;
 use crate::event::Event;
 use crate::keys;
@@ -25,7 +25,7 @@ pub(super) fn apply<S: State>(
     let model = add::choose_model(context, space, model, update.vectors_given)?;
 
     keep_version(context, space, id, &old, &old_row)?;
-    chunks::remove(context, space, &old)?;
+    chunks::remove(context, space, &old, delete::Rest::Due)?;
 
     let version = old.version.saturating_add(1);
     let mut memory = add::memory_row(item, old.seq, version, context.now_us);

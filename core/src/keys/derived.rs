@@ -4,6 +4,7 @@
 
 use super::{Family, row};
 use crate::codec::Format;
+use crate::session::turn_reference;
 use crate::space::SpaceKey;
 
 /// The prefix of all that was made from a memory. Ids hold no `\0`, so no id is a prefix of another.
@@ -23,6 +24,26 @@ pub fn key(space: &SpaceKey, source: &str, derived: &str) -> Vec<u8> {
 /// The id of the derived memory in a key below [`prefix`]; `None` if the key is damaged.
 pub fn derived<'a>(prefix: &[u8], key: &'a [u8]) -> Option<&'a str> {
     std::str::from_utf8(key.strip_prefix(prefix)?).ok()
+}
+
+/// The prefixes of what was made from turns of a session of which this is the first: from it alone, and from it
+/// and later ones.
+pub fn of_turns(space: &SpaceKey, session: &str, first: u64) -> [Vec<u8>; 2] {
+    let alone = turn_reference(session, first, first);
+    let several = row(space, Family::Derived, format!("{alone}-").as_bytes());
+    [prefix(space, &alone), several]
+}
+
+/// The id of the derived memory in any key of the family; `None` if the key is damaged.
+pub fn any_derived(key: &[u8]) -> Option<&str> {
+    let at = key.iter().rposition(|byte| *byte == 0)?;
+    std::str::from_utf8(&key[at + 1..]).ok()
+}
+
+/// In the place of a source: what an erasure has still to take out. No id begins so, since ids hold no control
+/// characters; behind it stands, in the place of the derived memory, what the deletion wrote down.
+pub fn left_of_erasure(erasure: &str) -> String {
+    format!("\u{1}{erasure}")
 }
 
 /// The value of every row.

@@ -108,6 +108,20 @@ pub fn is_turn_of(reference: &str, session: &str) -> bool {
     rest.is_some_and(|rest| rest.strip_prefix('#').is_some_and(|numbers| !numbers.contains('#')))
 }
 
+/// The session of the turns that a source of a memory names, and the first of them; `None` if it names no turns.
+pub fn turns_of(reference: &str) -> Option<(&str, u64)> {
+    let (session, numbers) = reference.strip_prefix("turn:")?.rsplit_once('#')?;
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+    let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+    let _last: u64 = number(last)?;
+    Some((session, number(first)?)).filter(|_| !session.is_empty())
+}
+
+/// The session of [`turns_of`].
+pub fn session_of_turn(reference: &str) -> Option<&str> {
+    turns_of(reference).map(|(session, _)| session)
+}
+
 impl TurnRow {
     /// All of its text.
     pub fn text(&self) -> &str {
@@ -177,6 +191,12 @@ mod tests {
         for session in ["s", "s#1", "会话", "a:b"] {
             assert!(is_turn_of(&turn_reference(session, 1, 1), session));
             assert!(is_turn_of(&turn_reference(session, 3, 9), session));
+            assert_eq!(session_of_turn(&turn_reference(session, 3, 9)), Some(session));
+            assert_eq!(session_of_turn(&turn_reference(session, 7, 7)), Some(session));
+        }
+        for reference in ["", "turn:", "turn:s", "turn:#1", "turn:s#", "turn:s#1-", "turn:s#x", "s#1", "m-1"]
+        {
+            assert_eq!(session_of_turn(reference), None, "{reference}");
         }
         for (reference, session) in [
             ("turn:s#1", "s#1"),

@@ -1,11 +1,13 @@
 //! What the leader of a group does for its erasures.
 
 use super::select::next_step;
-use super::{EraseSettings, Forgotten, OPEN_MAX};
+use super::walk::{Open, PART, Walk};
+use super::{EraseSettings, Forgotten};
+use crate::integrity::Versions;
 use crate::raft::{GroupId, NodeId, NodeReport, RaftNode};
 use crate::service::Replica;
 use holdfast_core::codec::Stored;
-use holdfast_core::command::{Command, SpaceCommand, Write};
+use holdfast_core::command::{Command, MEMORIES_KNOWN_SINCE, SpaceCommand, Write};
 use holdfast_core::erasure::{CONFIRMATIONS_MAX, Confirmation, EraseStep, ErasureRow, Phase, Place};
 use holdfast_core::keys::erasure;
 use holdfast_core::space::SpaceKey;
@@ -18,29 +20,38 @@ use tokio_util::sync::CancellationToken;
 
 /// Time for one proposal.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Steps of one erasure in one turn; what is left waits for the next, so that none holds up the others.
+/// Steps that the erasures of a group take in one turn, all of them together.
 const STEPS_MAX: usize = 256;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// What other nodes said in this turn; `None` of one that does not answer.
+type Reports = BTreeMap<NodeId, Option<NodeReport>>;
 
 /// Works off the erasures of the groups that this node leads, until `stop`.
 pub(crate) async fn run(
     raft: Arc<RaftNode>,
     replicas: BTreeMap<GroupId, Replica>,
     settings: EraseSettings,
+    versions: Versions,
     stop: CancellationToken,
 ) {
     let leader = Leader { raft, stop: stop.clone() };
+    let mut walks: BTreeMap<GroupId, Walk> = BTreeMap::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(settings.look_every) => {}
         }
-        // What other nodes said in this turn.
-        let mut reports = BTreeMap::new();
+        // A replica of an older version would take other rows out.
+        if let Err(why) = versions.none_is_older(MEMORIES_KNOWN_SINCE) {
+            tracing::debug!(why, "erasures wait");
+            continue;
+        }
+        let mut reports = Reports::new();
         for (id, replica) in &replicas {
-            if let Err(error) = leader.look_at(replica, &mut reports).await {
-                tracing::warn!(group = id, %error, "an erasure could not go on; it is tried again");
+            if let Err(error) = leader.look_at(replica, walks.entry(*id).or_default(), &mut reports).await {
+                tracing::warn!(group = id, %error, "erasures could not go on; they are tried again");
             }
         }
     }
@@ -52,38 +63,62 @@ struct Leader {
 }
 
 impl Leader {
-    async fn look_at(
-        &self,
-        replica: &Replica,
-        reports: &mut BTreeMap<NodeId, Option<NodeReport>>,
-    ) -> Result<(), Failed> {
+    /// Lets the erasures of a group go on, in turn: those that are taking rows out share the steps, so that
+    /// none waits for another one to end.
+    async fn look_at(&self, replica: &Replica, walk: &mut Walk, reports: &mut Reports) -> Result<(), Failed> {
         if !replica.group.status().is_leader {
             return Ok(());
         }
-        for (space, id) in open(replica)? {
-            for _ in 0..STEPS_MAX {
-                let Some(row) = read(replica, &space, &id)? else { break };
-                let step = match row.phase {
-                    Phase::Removing => {
-                        let (replica, space, id) = (replica.clone(), space.clone(), id.clone());
-                        let work = move || next_step(&replica.state, &space, &id, &row);
-                        Some(tokio::task::spawn_blocking(work).await??)
-                    }
-                    Phase::Purging => self.confirmations(replica, &id, &row, reports).await,
-                    Phase::Done => None,
-                };
-                let Some(step) = step else { break };
-                let waits = matches!(step, EraseStep::Confirm { .. });
-                let write = Write::Erase(step);
-                let command = SpaceCommand { space: space.clone(), idempotency: None, write };
-                let bytes = Command::Space(Box::new(command)).encode()?;
-                replica.propose(bytes.into(), Instant::now() + TIMEOUT).await?;
-                if waits || self.stop.is_cancelled() {
-                    break;
+        let part = walk.next(replica, PART).await?;
+        let removing = part.open.iter().filter(|open| open.row.phase == Phase::Removing).count();
+        let share = (STEPS_MAX / removing.max(1)).max(1);
+        let mut left = STEPS_MAX;
+        for open in &part.open {
+            if left == 0 || self.stop.is_cancelled() {
+                break;
+            }
+            // Where its proposal fails, the others may do better, or the next turn.
+            walk.go_on_behind(open);
+            left -= match open.row.phase {
+                Phase::Removing => self.remove(replica, open, share.min(left)).await?,
+                Phase::Purging => self.confirm(replica, open, reports).await?,
+                Phase::Done => 0,
+            };
+        }
+        if left > 0 && part.ended {
+            *walk = Walk::default();
+        }
+        Ok(())
+    }
+
+    /// Takes rows out, in at most so many steps. Answers how many it took.
+    async fn remove(&self, replica: &Replica, open: &Open, most: usize) -> Result<usize, Failed> {
+        for taken in 0..most {
+            let Some(row) = read(replica, &open.space, &open.id)? else { return Ok(taken) };
+            if row.phase != Phase::Removing || self.stop.is_cancelled() {
+                return Ok(taken);
+            }
+            let (of, space, id) = (replica.clone(), open.space.clone(), open.id.clone());
+            let work = move || next_step(&of.state, &space, &id, &row);
+            match tokio::task::spawn_blocking(work).await? {
+                Ok(step) => propose(replica, &open.space, step).await?,
+                Err(error) => {
+                    // What is wrong with this one is no reason for others to wait.
+                    tracing::error!(space = %open.space, id = open.id, %error, "an erasure cannot go on");
+                    return Ok(taken + 1);
                 }
             }
         }
-        Ok(())
+        Ok(most)
+    }
+
+    /// Writes down what replicas have let go of. Answers how many steps that took.
+    async fn confirm(&self, replica: &Replica, open: &Open, reports: &mut Reports) -> Result<usize, Failed> {
+        let Some(step) = self.confirmations(replica, &open.id, &open.row, reports).await else {
+            return Ok(0);
+        };
+        propose(replica, &open.space, step).await?;
+        Ok(1)
     }
 
     /// What replicas have let go of since it was last written down.
@@ -92,7 +127,7 @@ impl Leader {
         replica: &Replica,
         id: &str,
         row: &ErasureRow,
-        reports: &mut BTreeMap<NodeId, Option<NodeReport>>,
+        reports: &mut Reports,
     ) -> Option<EraseStep> {
         let removed = row.removed_index?;
         let (mut confirmations, mut done) = (Vec::new(), true);
@@ -116,12 +151,7 @@ impl Leader {
         })
     }
 
-    async fn forgotten(
-        &self,
-        replica: &Replica,
-        node: NodeId,
-        reports: &mut BTreeMap<NodeId, Option<NodeReport>>,
-    ) -> Forgotten {
+    async fn forgotten(&self, replica: &Replica, node: NodeId, reports: &mut Reports) -> Forgotten {
         if node == self.raft.node_id() {
             return replica.state.forgotten();
         }
@@ -139,14 +169,15 @@ impl Leader {
     }
 }
 
-/// The erasures of a group that are not done.
-pub(super) fn open(replica: &Replica) -> Result<Vec<(SpaceKey, String)>, Failed> {
-    let rows = replica.state.reader().scan(&erasure::open_prefix(), None, OPEN_MAX)?;
-    Ok(rows.iter().filter_map(|(key, _)| erasure::parse_open(key)).collect())
+async fn propose(replica: &Replica, space: &SpaceKey, step: EraseStep) -> Result<(), Failed> {
+    let command = SpaceCommand { space: space.clone(), idempotency: None, write: Write::Erase(step) };
+    let bytes = Command::Space(Box::new(command)).encode()?;
+    replica.propose(bytes.into(), Instant::now() + TIMEOUT).await?;
+    Ok(())
 }
 
 /// An erasure; `None` if it is gone.
-pub(super) fn read(replica: &Replica, space: &SpaceKey, id: &str) -> Result<Option<ErasureRow>, Failed> {
+fn read(replica: &Replica, space: &SpaceKey, id: &str) -> Result<Option<ErasureRow>, Failed> {
     let value = replica.state.reader().get(&erasure::key(space, id))?;
     Ok(value.map(|value| ErasureRow::decode(&value)).transpose()?)
 }

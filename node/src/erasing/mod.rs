@@ -3,6 +3,7 @@
 //!
 //! Invariants, each held by a test:
 //! - a step is bounded, and follows from the rows alone: whoever leads goes on where the last one was;
+//! - every erasure that is not done gets its turn, however many there are;
 //! - what was recorded after an erasure began is not touched by it;
 //! - a replica says that a place holds nothing more only after the files of before are gone.
 
@@ -11,7 +12,9 @@ mod replica;
 mod select;
 #[cfg(test)]
 mod tests;
+mod walk;
 
+use crate::integrity::Versions;
 use crate::raft::{Clock, GroupId, RaftNode};
 use crate::service::Replica;
 use std::collections::BTreeMap;
@@ -72,14 +75,12 @@ pub(crate) fn start(
     replicas: &BTreeMap<GroupId, Replica>,
     settings: EraseSettings,
     clock: &Arc<dyn Clock>,
+    versions: &Versions,
     stop: &CancellationToken,
 ) -> JoinHandle<()> {
-    let leader = leader::run(Arc::clone(raft), replicas.clone(), settings, stop.clone());
+    let leader = leader::run(Arc::clone(raft), replicas.clone(), settings, versions.clone(), stop.clone());
     let replica = replica::run(Arc::clone(raft), replicas.clone(), settings, Arc::clone(clock), stop.clone());
     tokio::spawn(async move {
         tokio::join!(leader, replica);
     })
 }
-
-/// Erasures that are looked at in one turn, of each group.
-const OPEN_MAX: usize = 64;

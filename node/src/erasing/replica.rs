@@ -3,10 +3,11 @@
 //! after a while, so that many erasures share one turn.
 
 use super::EraseSettings;
-use super::leader::{open, read};
+use super::walk::{Open, PART, Walk};
 use crate::integrity;
 use crate::raft::{Clock, GroupId, RaftNode};
 use crate::service::Replica;
+use crate::shard::ShardState;
 use holdfast_core::erasure::Phase;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +26,9 @@ pub(crate) async fn run(
     stop: CancellationToken,
 ) {
     let given_up = Arc::new(AtomicBool::new(false));
-    let forgetter = Forgetter { raft, replicas, settings, clock, given_up: Arc::clone(&given_up) };
+    let passes = BTreeMap::new();
+    let mut forgetter =
+        Forgetter { raft, replicas, settings, clock, given_up: Arc::clone(&given_up), passes };
     // What is under way ends by itself then: nothing may touch a state after the node has stopped.
     let stopping = stop.clone();
     let watch = tokio::spawn(async move {
@@ -49,17 +52,60 @@ struct Forgetter {
     settings: EraseSettings,
     clock: Arc<dyn Clock>,
     given_up: Arc<AtomicBool>,
+    passes: BTreeMap<GroupId, Pass>,
+}
+
+/// One look at all erasures of a group that are not done, over as many turns as it takes. What a place holds
+/// is said of all erasures up to an index, so none of those may be missing.
+#[derive(Default)]
+struct Pass {
+    walk: Walk,
+    /// What was visible when it began: an erasure that took its last row out later may have been missed.
+    began: u64,
+    /// The last index up to which images, the log and the database are to be let go of, if they are.
+    images: Option<u64>,
+    log: Option<u64>,
+    database: Option<u64>,
+}
+
+impl Pass {
+    /// Takes one erasure in. The image of its space goes at once.
+    fn take(&mut self, state: &ShardState, open: &Open, settings: &EraseSettings, now_us: i64) {
+        let (Phase::Purging, Some(index), Some(removed_us)) =
+            (open.row.phase, open.row.removed_index, open.row.removed_us)
+        else {
+            return;
+        };
+        let is_due = |after: Duration| {
+            let age = Duration::from_micros(now_us.saturating_sub(removed_us).try_into().unwrap_or(0));
+            age >= after
+        };
+        let forgotten = state.forgotten();
+        if forgotten.images < index {
+            state.spaces().forget(|live| *live == open.space);
+            self.images = self.images.max(Some(index));
+        }
+        if forgotten.log < index && is_due(settings.log_after) {
+            self.log = self.log.max(Some(index));
+        }
+        if forgotten.database < index && forgotten.log >= index && is_due(settings.database_after) {
+            self.database = self.database.max(Some(index));
+        }
+    }
 }
 
 impl Forgetter {
-    async fn turn(&self) {
+    async fn turn(&mut self) {
         // The groups whose log has let go of entries that its files may still hold.
         let mut purged = Vec::new();
         for (id, replica) in &self.replicas {
             if self.given_up.load(Ordering::Relaxed) {
                 return;
             }
-            match self.look_at(replica).await {
+            let pass = self.passes.entry(*id).or_default();
+            let look =
+                Look { settings: &self.settings, clock: self.clock.as_ref(), given_up: &self.given_up };
+            match look.at(replica, pass).await {
                 Ok(upto) => purged.extend(upto.map(|upto| (replica, upto))),
                 Err(error) => {
                     tracing::warn!(group = id, %error, "a replica still keeps what was erased; it is tried again");
@@ -74,56 +120,60 @@ impl Forgetter {
             Err(error) => tracing::warn!(%error, "log files keep what was erased; it is tried again"),
         }
     }
+}
 
+/// What it takes to look at one replica.
+struct Look<'a> {
+    settings: &'a EraseSettings,
+    clock: &'a dyn Clock,
+    given_up: &'a Arc<AtomicBool>,
+}
+
+impl Look<'_> {
     /// Answers up to where the log of a group was purged for the sake of an erasure.
-    async fn look_at(&self, replica: &Replica) -> Result<Option<u64>, Failed> {
+    async fn at(&self, replica: &Replica, pass: &mut Pass) -> Result<Option<u64>, Failed> {
         let state = &replica.state;
         // What a wrong replica needs to be made anew is its last file and the log behind it.
         if replica.group.status().failure.is_some() || state.quarantine().holds() {
             return Ok(None);
         }
         let now_us = i64::try_from(self.clock.now_us())?;
-        let forgotten = state.forgotten();
-        let (mut images, mut log, mut database) = (None, None, None);
-        for (space, id) in open(replica)? {
-            let Some(row) = read(replica, &space, &id)? else { continue };
-            let (Phase::Purging, Some(index), Some(removed_us)) =
-                (row.phase, row.removed_index, row.removed_us)
-            else {
-                continue;
-            };
-            let is_due = |after: Duration| {
-                let age = Duration::from_micros(now_us.saturating_sub(removed_us).try_into().unwrap_or(0));
-                age >= after
-            };
-            if forgotten.images < index {
-                state.spaces().forget(|live| *live == space);
-                images = images.max(Some(index));
-            }
-            if forgotten.log < index && is_due(self.settings.log_after) {
-                log = log.max(Some(index));
-            }
-            if forgotten.database < index && forgotten.log >= index && is_due(self.settings.database_after) {
-                database = database.max(Some(index));
-            }
+        if pass.walk.is_at_start() {
+            *pass = Pass { began: state.visible().unwrap_or(0), ..Pass::default() };
         }
-        if let Some(index) = images {
-            state.forgot_images(index);
+        let part = pass.walk.next(replica, PART).await?;
+        part.open.iter().for_each(|open| pass.take(state, open, self.settings, now_us));
+        if !part.ended {
+            return Ok(None);
         }
-        if let Some(index) = database {
+        if let Some(index) = pass.images {
+            state.forgot_images(index.min(pass.began));
+        }
+        if let Some(index) = pass.database {
             self.renew_database(replica, index).await?;
         }
-        let Some(index) = log else { return Ok(None) };
+        let Some(index) = pass.log else { return Ok(None) };
         state.want_snapshot(index);
         let has_file = state.snapshots().newest_index().is_some_and(|newest| newest >= index);
-        let purged = replica.group.purged().filter(|purged| has_file && *purged >= index);
-        Ok(purged)
+        let Some(purged) = replica.group.purged().filter(|purged| has_file && *purged >= index) else {
+            return Ok(None);
+        };
+        let files = Arc::clone(state);
+        tokio::task::spawn_blocking(move || files.let_go_of_files(index)).await??;
+        Ok(Some(purged))
     }
 
     async fn renew_database(&self, replica: &Replica, index: u64) -> Result<(), Failed> {
         let began = std::time::Instant::now();
-        integrity::renew(replica, Arc::clone(&self.given_up)).await?;
-        tracing::info!(group = replica.group.id(), index, took = ?began.elapsed(), "database made anew after an erasure");
+        let state = Arc::clone(&replica.state);
+        let group = replica.group.id();
+        // One that was made anew since, for another reason, keeps only what was set aside then.
+        if tokio::task::spawn_blocking(move || state.let_go_of_kept(index)).await?? {
+            tracing::info!(group, index, "what was kept of an earlier database is removed for an erasure");
+            return Ok(());
+        }
+        integrity::renew(replica, Arc::clone(self.given_up)).await?;
+        tracing::info!(group, index, took = ?began.elapsed(), "database made anew after an erasure");
         Ok(())
     }
 }

@@ -89,6 +89,8 @@ pub struct ShardState {
     pub(super) disk: DiskFailure,
     /// Up to where what was erased has left the copies of this replica, since the process started.
     pub(super) forgotten: Mutex<Forgotten>,
+    /// From what stood at which index the current database was made; 0 if from nothing.
+    pub(super) made_from: AtomicU64,
     /// A snapshot file is wanted that is not older than this.
     pub(super) snapshot_wanted: AtomicU64,
 }
@@ -152,6 +154,9 @@ impl ShardState {
                 error: std::io::Error::new(std::io::ErrorKind::InvalidData, reason),
             })?);
         }
+        let made_from = made_from.unwrap_or(0);
+        // One that was set aside holds what was erased since.
+        let database = if files.has_others()? { 0 } else { made_from };
         let (visible, _) = watch::channel(applied.last.map(|last| last.index));
         Ok(Self {
             group,
@@ -178,7 +183,8 @@ impl ShardState {
             doubted: AtomicBool::new(false),
             install_waits: AtomicBool::new(false),
             disk: DiskFailure::default(),
-            forgotten: Mutex::new(Forgotten { database: made_from.unwrap_or(0), ..Forgotten::default() }),
+            forgotten: Mutex::new(Forgotten { database, ..Forgotten::default() }),
+            made_from: AtomicU64::new(made_from),
             snapshot_wanted: AtomicU64::new(0),
         })
     }
@@ -270,23 +276,6 @@ impl ShardState {
     /// The last points at which the hash was kept, oldest first.
     pub fn points(&self) -> Vec<Point> {
         self.points.lock().all()
-    }
-
-    /// Up to where what was erased has left the copies of this replica, as far as this process knows.
-    pub fn forgotten(&self) -> Forgotten {
-        *self.forgotten.lock()
-    }
-
-    /// The images hold nothing any more that was erased up to this index.
-    pub(crate) fn forgot_images(&self, index: u64) {
-        let mut forgotten = self.forgotten.lock();
-        forgotten.images = forgotten.images.max(index);
-    }
-
-    /// Neither do log and snapshot files.
-    pub(crate) fn forgot_log(&self, index: u64) {
-        let mut forgotten = self.forgotten.lock();
-        forgotten.log = forgotten.log.max(index);
     }
 
     /// Asks for a snapshot file that is not older than this, and for the log to go as far.

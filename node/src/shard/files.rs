@@ -65,6 +65,8 @@ struct Current {
 
 const FORMAT: u8 = 1;
 const CURRENT: &str = "current.json";
+/// How the names of databases begin that are kept for whoever wants to look.
+const LOST: &str = "lost-";
 
 /// The directory of one shard: `current.json`, `sled-<generation>/`, at most one `lost-…/`, and the
 /// `snapshots/`, which are not this type's concern.
@@ -172,7 +174,7 @@ impl ShardFiles {
     pub(super) fn keep_previous(&self) -> Result<PathBuf, OpenError> {
         let previous = self.current.generation.saturating_sub(1);
         put_aside(&self.dir, previous)?;
-        Ok(self.dir.join(format!("lost-{previous}")))
+        Ok(self.dir.join(format!("{LOST}{previous}")))
     }
 
     /// Removes the databases that are not the current one, and those that were kept for whoever wants to
@@ -183,7 +185,26 @@ impl ShardFiles {
     pub(super) fn remove_all_others(&self) -> Result<PathBuf, OpenError> {
         self.remove_others()?;
         remove_lost(&self.dir)?;
+        // A power cut must not bring back what an erasure was said to have taken.
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(|error| io_error(&self.dir, error))?;
+        crash_point(Step::OthersRemoved);
         Ok(sled_dir(&self.dir, self.current.generation))
+    }
+
+    /// Whether there is a database beside the current one, kept or not yet removed.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(super) fn has_others(&self) -> Result<bool, OpenError> {
+        let current = sled_dir(&self.dir, self.current.generation);
+        for entry in fs::read_dir(&self.dir).map_err(|error| io_error(&self.dir, error))? {
+            let path = entry.map_err(|error| io_error(&self.dir, error))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path != current && (name.starts_with("sled-") || name.starts_with(LOST)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Removes the databases that are not the current one. Whoever has one open may go on reading it.
@@ -338,7 +359,7 @@ fn put_aside(dir: &Path, generation: u64) -> Result<(), OpenError> {
         return Ok(());
     }
     remove_lost(dir)?;
-    fs::rename(&from, dir.join(format!("lost-{generation}"))).map_err(|error| io_error(&from, error))?;
+    fs::rename(&from, dir.join(format!("{LOST}{generation}"))).map_err(|error| io_error(&from, error))?;
     crash_point(Step::StateAside);
     Ok(())
 }
@@ -347,7 +368,7 @@ fn put_aside(dir: &Path, generation: u64) -> Result<(), OpenError> {
 fn remove_lost(dir: &Path) -> Result<(), OpenError> {
     for entry in fs::read_dir(dir).map_err(|error| io_error(dir, error))? {
         let path = entry.map_err(|error| io_error(dir, error))?.path();
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lost-")) {
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(LOST)) {
             remove_if_there(&path)?;
         }
     }

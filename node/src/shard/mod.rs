@@ -11,6 +11,7 @@
 mod applier;
 mod batch;
 mod check_index;
+mod copies;
 #[cfg(test)]
 mod damage;
 mod disk;

@@ -233,8 +233,8 @@ impl ShardState {
         self.points.lock().replace(points);
         self.publish(&applied);
         *applying = Applying { applied, views: Views::default(), failed: false };
-        if let (false, true, Some(file)) = (source.keep, kept.is_ok(), source.file) {
-            self.made_from(file.id().index);
+        if let Some(file) = source.file {
+            self.made_from(file.id().index, files);
         }
         self.installed.fetch_add(1, Ordering::Relaxed);
         Ok(kept.unwrap_or_else(|error| {

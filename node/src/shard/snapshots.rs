@@ -207,15 +207,9 @@ impl ShardState {
         self.points.lock().replace(Vec::new());
         self.publish(&applied);
         applying.applied = applied;
-        self.made_from(file.id().index);
+        self.made_from(file.id().index, files);
         self.installed.fetch_add(1, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// The directory of the database was made from what stood at this index.
-    pub(super) fn made_from(&self, index: u64) {
-        let mut forgotten = self.forgotten.lock();
-        forgotten.database = forgotten.database.max(index);
     }
 
     pub(super) fn owns(&self, space: &SpaceKey) -> bool {

@@ -249,6 +249,27 @@ impl SnapshotFiles {
         Ok(())
     }
 
+    /// Removes what may hold rows that were erased up to `index`: the damaged file, and what came of files
+    /// that end before, which nobody needs beside a newer one.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Io`].
+    pub(crate) fn remove_kept(&self, index: u64) -> Result<(), SnapshotError> {
+        for entry in fs::read_dir(&self.dir).map_err(|error| io_error(&self.dir, error))? {
+            let path = entry.map_err(|error| io_error(&self.dir, error))?.path();
+            let ends_at = || path.file_stem()?.to_str()?.split('-').next()?.parse::<u64>().ok();
+            let is_old = match path.extension().and_then(|extension| extension.to_str()) {
+                Some(DAMAGED) => true,
+                Some(PARTIAL) => ends_at().is_none_or(|ends_at| ends_at < index),
+                _ => false,
+            };
+            if is_old {
+                remove(&path)?;
+            }
+        }
+        self.sync_dir()
+    }
+
     /// Verifies a synced file, gives it its final name and makes it the newest. One that is not newer
     /// than the newest is dropped, and the newest answered.
     pub(super) fn publish(&self, temporary: &Path, id: FileId) -> Result<Arc<SnapshotFile>, SnapshotError> {

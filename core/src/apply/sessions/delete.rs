@@ -1,8 +1,10 @@
 //! Deletion of a session, by a caller or by age, step by step: from the first step on it is not there
 //! for any reader, and each step is bounded.
 
-use super::{current, one, retention, work};
-use crate::apply::{Answers, Context, Step, delete};
+use super::{current, one, retention, sources, work};
+use crate::apply::delete::Rest;
+use crate::apply::{Answers, Context, Step};
+use crate::erasure::Erased;
 use crate::keys;
 use crate::keys::due::Due;
 use crate::limits::{DELETE_MEMORIES_MAX, DELETE_TURNS_MAX, SESSION_KEEP_US};
@@ -25,7 +27,7 @@ pub(in super::super) fn apply<S: State>(
         _ => SessionRow { deleting: Some(Ending::All), ..current(context, space, session, if_version)? },
     };
     let version = row.version;
-    let more = step(context, space, session, row)?;
+    let more = step(context, space, session, row, Rest::Due, &mut Erased::default())?;
     Ok(one(session, version, if more { ItemStatus::Deleting } else { ItemStatus::Deleted }))
 }
 
@@ -41,28 +43,18 @@ pub(in super::super) fn due<S: State>(context: &mut Context<'_, S>, due: &Due) -
         return Ok(context.rows.put_due(&retention(space, session, until_us))?);
     }
     row.deleting = Some(row.deleting.unwrap_or(Ending::Turns));
-    step(context, space, session, row)?;
+    step(context, space, session, row, Rest::Due, &mut Erased::default())?;
     Ok(())
 }
 
-/// Takes out as much of a session as one command may, for an erasure. Whether more is left.
-pub(in super::super) fn erase<S: State>(
-    context: &mut Context<'_, S>,
-    space: &SpaceKey,
-    session: &str,
-) -> Step<bool> {
-    match context.rows.read::<SessionRow>(&keys::session::key(space, session))? {
-        Some(row) => step(context, space, session, SessionRow { deleting: Some(Ending::All), ..row }),
-        None => Ok(false),
-    }
-}
-
 /// Takes out as much as one command may. Whether more is left.
-fn step<S: State>(
+pub(super) fn step<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     session: &str,
     mut row: SessionRow,
+    rest: Rest<'_>,
+    erased: &mut Erased,
 ) -> Step<bool> {
     if let Some(at_us) = row.work_us.take() {
         context.rows.delete(&work(space, session, at_us).key())?;
@@ -72,7 +64,7 @@ fn step<S: State>(
     for (key, _) in &turns {
         context.rows.delete(key)?;
     }
-    let more_memories = memories(context, space, session, row.deleting)?;
+    let more_memories = memories(context, space, session, row.deleting, rest, erased)?;
     if turns.len() == DELETE_TURNS_MAX || more_memories {
         context.rows.write(keys::session::key(space, session), &row)?;
         // Under a time of its own, so that the row by age is found and dropped when it comes.
@@ -89,10 +81,15 @@ fn memories<S: State>(
     space: &SpaceKey,
     session: &str,
     ending: Option<Ending>,
+    rest: Rest<'_>,
+    erased: &mut Erased,
 ) -> Step<bool> {
     let prefix = keys::session_memory::prefix(space, session);
     let rows = context.rows.scan(&prefix, None, DELETE_MEMORIES_MAX)?;
     for (key, _) in &rows {
+        if context.rows.are_full() {
+            return Ok(true);
+        }
         let id = key.strip_prefix(prefix.as_slice()).map(|id| String::from_utf8_lossy(id).into_owned());
         if ending == Some(Ending::All)
             && let Some(id) = id
@@ -100,7 +97,7 @@ fn memories<S: State>(
             // Another one may have taken the id since.
             && memory.derived_from.iter().any(|source| is_turn_of(source, session))
         {
-            delete::remove(context, space, &id, &memory)?;
+            erased.add(sources::let_go(context, space, session, (&id, &memory), None, rest)?);
         }
         context.rows.delete(key)?;
     }

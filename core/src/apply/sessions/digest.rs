@@ -1,12 +1,12 @@
 //! What a job made of turns. It was made of an earlier state: where the session is another one by now,
 //! or the same work was done meanwhile, it is dropped whole.
 
-use super::{one, write};
+use super::{one, sources, write};
 use crate::apply::{Answers, Context, Step, add};
-use crate::codec::Format;
 use crate::command::{Add, Digest, DigestResult};
 use crate::keys;
 use crate::outcome::ItemStatus;
+use crate::session::rows::is_turn_of;
 use crate::session::{SessionRow, Summary};
 use crate::space::SpaceKey;
 use crate::state::State;
@@ -50,13 +50,19 @@ pub(in super::super) fn apply<S: State>(
     Ok(one(session, version, ItemStatus::Recorded))
 }
 
-/// Stores memories, and remembers which are the session's. Those that only repeat what was said
-/// elsewhere are not.
+/// Stores memories, and remembers which stand on turns of the session. What a caller said does not.
 fn memories<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, session: &str, add: &Add) -> Step<()> {
     for (outcome, _) in add::apply(context, space, add)? {
-        if outcome.status == ItemStatus::Created {
-            let key = keys::session_memory::key(space, session, &outcome.id);
-            context.rows.put(key, vec![Format::V1 as u8])?;
+        let stands = match outcome.status {
+            ItemStatus::Created => true,
+            ItemStatus::Merged => {
+                let memory = context.rows.memory(space, &outcome.id)?;
+                memory.is_some_and(|memory| memory.derived_from.iter().any(|from| is_turn_of(from, session)))
+            }
+            _ => false,
+        };
+        if stands {
+            sources::name(context, space, session, &outcome.id)?;
         }
     }
     Ok(())

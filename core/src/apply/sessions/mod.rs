@@ -9,11 +9,15 @@ mod append;
 mod change;
 mod delete;
 mod digest;
+mod erase;
+mod sources;
 
 pub(super) use append::apply as append;
 pub(super) use change::{dialogue, end};
-pub(super) use delete::{apply as delete, due, erase};
+pub(super) use delete::{apply as delete, due};
 pub(super) use digest::apply as digest;
+pub(super) use erase::erase;
+pub(super) use sources::{is_of_others, join, let_go};
 
 use super::{Answers, Context, Step};
 use crate::keys;

@@ -33,8 +33,33 @@ impl Replica {
         }
     }
 
+    /// Lets every deletion come to its end.
+    fn finish(&mut self) {
+        for _ in 0..100 {
+            let due = self.state.scan(&keys::due::prefix(), None, 99).unwrap();
+            let due = due.iter().filter_map(|(key, _)| keys::due::Due::parse(key));
+            let derived = due.filter(|due| due.kind == keys::due::DueKind::Derived).count();
+            let open = self.state.scan(&erasure::open_prefix(), None, 99).unwrap();
+            let open: Vec<String> = open.iter().map(|(key, _)| erasure::parse_open(key).unwrap().1).collect();
+            let waits = |id: &&String| {
+                let left = keys::derived::prefix(&space(), &keys::derived::left_of_erasure(id));
+                !self.state.scan(&left, None, 1).unwrap().is_empty()
+            };
+            let waiting: Vec<String> = open.iter().filter(waits).cloned().collect();
+            if derived == 0 && waiting.is_empty() {
+                return;
+            }
+            self.run(&Command::Sweep { limit: 16 });
+            for id in waiting {
+                let memories = vec![];
+                self.write(Write::Erase(EraseStep::Remove { id, memories, after: 0, ended: false }));
+            }
+        }
+        panic!("a deletion does not end");
+    }
+
     /// The keys of rows that hold these bytes, in key or value.
-    fn holding(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    pub(super) fn holding(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let holds = |hay: &[u8]| hay.windows(bytes.len()).any(|window| window == bytes);
         let rows = self.state.rows().filter(|(key, value)| holds(key) || holds(value));
         rows.map(|(key, _)| key.to_vec()).collect()
@@ -371,6 +396,8 @@ proptest! {
                 }
                 Op::Sweep => drop(replica.run(&Command::Sweep { limit: 16 })),
             }
+            // What one command could not take out goes with the next.
+            replica.finish();
             for n in 0..10 {
                 if replica.memory(&id(n)).is_some() {
                     continue;
@@ -389,4 +416,124 @@ proptest! {
         prop_assert!(replica.holding("⟦".as_bytes()).is_empty());
         prop_assert_eq!(replica.family(Family::Fact) + replica.family(Family::TextHash), 0);
     }
+}
+
+#[test]
+fn everything_can_be_erased_whatever_was_erased_before() {
+    let mut replica = Replica::new();
+    for n in 0..ERASURES_MAX {
+        replica.write(begin(&format!("e{n}"), Selection::Session(format!("s{n}"))));
+    }
+    let one_more = begin("more", Selection::Session("s".into()));
+    assert_eq!(failed(replica.write(one_more.clone())), ErrorCode::QuotaExceeded);
+    replica.write(add(vec![derived(1, &[])]));
+    replica.write(begin("all", Selection::All));
+    replica.drop_all("all", 96);
+    assert_eq!(replica.erasure("all").erased.memories, 1);
+    // Those that are under way find nothing and end; beyond the last place the oldest receipt makes room.
+    let done = |id: &str| {
+        let (confirmations, id) = (vec![], id.to_owned());
+        Write::Erase(EraseStep::Confirm { id, confirmations, done: true })
+    };
+    replica.write(done("all"));
+    for n in ERASURES_MAX + 1..ERASURES_OF_ALL_MAX {
+        replica.write(begin(&format!("all{n}"), Selection::All));
+        replica.drop_all(&format!("all{n}"), 96);
+    }
+    assert_eq!(replica.family(Family::Erasure), ERASURES_OF_ALL_MAX);
+    replica.write(begin("last", Selection::All));
+    replica.drop_all("last", 96);
+    assert_eq!(replica.family(Family::Erasure), ERASURES_OF_ALL_MAX);
+    assert!(replica.state.get(&erasure::key(&space(), "all")).unwrap().is_none(), "the oldest that is done");
+    assert_eq!(failed(replica.write(begin("none", Selection::All))), ErrorCode::Unavailable);
+    assert_eq!(failed(replica.write(one_more)), ErrorCode::QuotaExceeded);
+}
+
+/// A memory with many chunks.
+fn heavy(n: u8) -> NewMemory {
+    let texts: Vec<String> = (0..40).map(|part| format!("part {part} of {n}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut heavy = super::chunks::long(n, &format!("whole {n}"), &texts);
+    heavy.chunks.iter_mut().enumerate().for_each(|(at, chunk)| chunk.index.id = format!("c{n}-{at}"));
+    heavy
+}
+
+#[test]
+fn a_step_takes_out_a_bounded_number_of_rows_and_all_of_them_go() {
+    let mut replica = Replica::new();
+    let heavy: Vec<NewMemory> = (0..12).map(heavy).collect();
+    let ids: Vec<String> = heavy.iter().map(|item| item.index.id.clone()).collect();
+    heavy.into_iter().for_each(|item| drop(replica.write(add(vec![item]))));
+    // Each was made something from, too.
+    let from = |(n, id): (usize, &String)| NewMemory {
+        derived_from: vec![id.clone()],
+        ..memory(&format!("d{n}"), &format!("derived {n}"))
+    };
+    replica.write(add(ids.iter().enumerate().map(from).collect()));
+    let all = replica.counters().memories;
+    replica.write(begin("e", Selection::Ids(ids.clone())));
+    let (mut steps, mut most) = (0, 0);
+    while replica.erasure("e").phase == Phase::Removing {
+        let at = usize::try_from(replica.erasure("e").after).unwrap();
+        let before = replica.state.rows().count();
+        let (memories, after) = (ids[at..].to_vec(), ids.len() as u64);
+        replica.write(Write::Erase(EraseStep::Remove { id: "e".into(), memories, after, ended: true }));
+        most = most.max(before - replica.state.rows().count());
+        steps += 1;
+        assert!(steps < 50, "each takes something");
+    }
+    assert!(most < 3 * crate::limits::BATCH_ROWS_MAX, "{most} rows in one step");
+    let erased = replica.erasure("e").erased;
+    assert_eq!((erased.memories, replica.counters().memories), (all, 0));
+    assert_eq!(erased.derived, all - 12, "chunks and what was made from them");
+    assert_eq!(replica.family(Family::Derived), 0, "nor is anything noted any more");
+}
+
+#[test]
+fn the_receipt_counts_a_wide_cascade_and_waits_for_its_end() {
+    let mut replica = Replica::new();
+    replica.write(add((1..=90).map(|n| derived(n, if n == 1 { &[] } else { &[1] })).collect()));
+    replica.write(begin("e", Selection::Ids(vec![id(1)])));
+    let step = |memories| Write::Erase(EraseStep::Remove { id: "e".into(), memories, after: 1, ended: true });
+    replica.write(step(vec![id(1)]));
+    assert_eq!(replica.erasure("e").phase, Phase::Removing, "some of it is still there");
+    let mut steps = 1;
+    while replica.erasure("e").phase == Phase::Removing {
+        replica.write(step(vec![]));
+        steps += 1;
+        assert!(steps < 20, "each takes something");
+    }
+    let erased = replica.erasure("e").erased;
+    assert_eq!((erased.memories, erased.derived), (90, 89));
+    assert_eq!((replica.family(Family::Memory), replica.family(Family::Derived)), (0, 0));
+}
+
+#[test]
+fn the_rest_of_a_cascade_leaves_what_has_its_id_since() {
+    let mut replica = Replica::new();
+    replica.write(add((1..=60).map(|n| derived(n, if n == 1 { &[] } else { &[1] })).collect()));
+    replica.write(delete(&id(1)));
+    assert!(replica.family(Family::Memory) > 20, "some of it is still there");
+    // The id is used again, and something is made from what has it now.
+    replica.write(add(vec![derived(1, &[]), derived(200, &[1]), derived(201, &[200])]));
+    replica.finish();
+    let left: Vec<usize> = (1..=201).filter(|n| replica.memory(&id(*n)).is_some()).collect();
+    assert_eq!(left, [1, 200, 201]);
+    assert_eq!(replica.family(Family::Derived), 2);
+    replica.write(delete(&id(1)));
+    replica.finish();
+    assert_eq!((replica.family(Family::Memory), replica.family(Family::Derived)), (0, 0));
+}
+
+#[test]
+fn a_cascade_that_an_older_version_noted_goes_on() {
+    let mut replica = Replica::new();
+    replica.write(add(vec![derived(1, &[]), derived(2, &[1])]));
+    let due = keys::due::Due { at_us: 1, space: space(), kind: keys::due::DueKind::Derived, id: id(1) };
+    let mut overlay = Overlay::new(&replica.state);
+    crate::state::State::put(&mut overlay, due.key(), keys::due::value()).unwrap();
+    let changes = overlay.into_changes().unwrap();
+    replica.state.commit(changes);
+    replica.finish();
+    assert!(replica.memory(&id(1)).is_some() && replica.memory(&id(2)).is_none());
 }

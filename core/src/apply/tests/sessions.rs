@@ -44,7 +44,7 @@ impl Replica {
         rows.iter().map(|(key, _)| keys::work::Work::parse(key).unwrap()).collect()
     }
 
-    fn digest(&self, session: &str, through: u64, result: DigestResult) -> Write {
+    pub(super) fn digest(&self, session: &str, through: u64, result: DigestResult) -> Write {
         let row = self.session(session).unwrap();
         let base = match &result {
             DigestResult::Summary(_) => row.summarised,
@@ -252,7 +252,9 @@ fn a_deleted_session_takes_what_was_made_of_it() {
     assert_eq!(failed(replica.write(many("s", 1))), ErrorCode::Conflict);
     assert_eq!(failed(replica.write(end("s"))), ErrorCode::NotFound, "it is not there");
     // It goes on by itself.
-    replica.run(&Command::Sweep { limit: 16 });
+    for _ in 0..6 {
+        replica.run(&Command::Sweep { limit: 16 });
+    }
     assert_eq!(replica.items(delete_session("s"))[0].status, ItemStatus::Deleted);
     assert_eq!(failed(replica.write(delete_session("s"))), ErrorCode::NotFound);
     assert_eq!((replica.family(Family::Turn), replica.family(Family::Session)), (3, 1));
@@ -281,12 +283,60 @@ fn an_old_session_goes_by_age_and_leaves_its_memories() {
     replica.run(&Command::Sweep { limit: 16 });
     assert_eq!(replica.session("s").unwrap().turns, 301, "used since");
     replica.clock_us += SESSION_KEEP_US;
-    for _ in 0..3 {
+    for _ in 0..4 {
         replica.run(&Command::Sweep { limit: 16 });
     }
     assert_eq!((replica.family(Family::Turn), replica.family(Family::Session)), (0, 0));
     assert_eq!((replica.counters().memories, replica.family(Family::SessionMemory)), (1, 0));
     assert_eq!((replica.due(), replica.work().len()), (0, 0));
+}
+
+/// What a job makes of a turn that is important.
+pub(super) fn promote(replica: &mut Replica, n: u8, session: &str, through: u64, content: &str) {
+    let made = made_of(n, session, through, through, content);
+    let write = replica.digest(session, through, DigestResult::Promoted(Some(made)));
+    replica.items(write);
+}
+
+/// The only memory there is.
+fn only(replica: &Replica) -> (MemoryRow, IndexRow) {
+    let rows = replica.state.scan(&keys::family_prefix(&space(), Family::IndexRow), None, 9).unwrap();
+    let [(_, row)] = rows.as_slice() else { panic!("{} memories", rows.len()) };
+    replica.memory(&IndexRow::decode(row).unwrap().id).unwrap()
+}
+
+#[test]
+fn what_is_said_in_two_sessions_stands_until_both_are_gone() {
+    for order in [["a", "b"], ["b", "a"]] {
+        let mut replica = Replica::new();
+        for (n, session) in [(1, "a"), (2, "b")] {
+            replica.write(many(session, 3));
+            promote(&mut replica, n, session, 2, "I live in 北京.");
+        }
+        assert_eq!(only(&replica).0.derived_from, ["turn:a#2", "turn:b#2"]);
+        replica.items(delete_session(order[0]));
+        let (memory, row) = only(&replica);
+        assert_eq!(memory.derived_from, [turn_reference(order[1], 2, 2)]);
+        assert_eq!((replica.family(Family::Derived), replica.family(Family::SessionMemory)), (1, 1));
+        assert_ne!(row.session.as_deref(), Some(order[0]));
+        replica.items(delete_session(order[1]));
+        assert_eq!((replica.counters().memories, replica.family(Family::Derived)), (0, 0));
+    }
+}
+
+#[test]
+fn what_a_caller_says_as_well_is_the_callers() {
+    let mut replica = Replica::new();
+    replica.write(many("a", 3));
+    promote(&mut replica, 1, "a", 2, "I live in 北京.");
+    assert_eq!(replica.items(add(vec![made(9, "I live in 北京.")]))[0].status, ItemStatus::Merged);
+    assert_eq!((only(&replica).0.derived_from.len(), replica.family(Family::SessionMemory)), (0, 0));
+    replica.write(many("b", 3));
+    promote(&mut replica, 2, "b", 2, "I live in 北京.");
+    for session in ["a", "b"] {
+        replica.items(delete_session(session));
+    }
+    assert_eq!(only(&replica).1.count, 3);
 }
 
 #[derive(Debug, Clone)]

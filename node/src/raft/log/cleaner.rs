@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::engine::{CLEANER, LogFiles, Poison, RawEngine, spawn};
 use super::writer::Request;
+use crate::crash::{Step, crash_point};
 use crate::raft::error::LogError;
 use crate::raft::types::GroupId;
 
@@ -70,16 +71,21 @@ impl Cleaner {
     /// which is what takes time, is the one of every clean-up, and is done here.
     fn renew(&self) -> Result<(), LogError> {
         self.change_files()?;
+        crash_point(Step::LogRenewalBegun);
         let (_, active) = self.raw.file_span(LogQueue::Append);
         let copied = catch_unwind(AssertUnwindSafe(|| {
             self.raw.purge_manager().must_rewrite_append_queue(active.checked_sub(1), Some(2));
         }));
         self.whole(copied)?;
+        crash_point(Step::LogLiveCopied);
         // Entries that were copied earlier and are dead by now. That they are dead is written in the old
         // files alone, so those go last: a crash in between must not bring such entries back.
         let copied = catch_unwind(AssertUnwindSafe(|| self.raw.purge_manager().must_rewrite_rewrite_queue()));
         self.whole(copied)?;
-        self.change_files()
+        crash_point(Step::LogCopiesCopied);
+        self.change_files()?;
+        crash_point(Step::LogRenewed);
+        Ok(())
     }
 
     /// Lets the log thread begin a new file and remove those that hold nothing any more.

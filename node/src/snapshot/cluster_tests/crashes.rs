@@ -6,13 +6,15 @@
 use super::harness::{Cluster, long_names, names, until};
 use crate::crash::{CRASH_AFTER, CRASH_TRACE, STEPS, Step};
 use crate::raft::{LogFiles, NodeId};
-use crate::shard::{BootId, Reason, Suspicion};
+use crate::shard::{BootId, Reason, Source, Suspicion};
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const DIR: &str = "HOLDFAST_TEST_CRASH_DIR";
@@ -32,6 +34,8 @@ enum Act {
     Damaged,
     /// One replica: writes until log files are removed.
     LogFiles,
+    /// One replica that lets go of what was erased: makes its log files and its state anew under load.
+    Renew,
     /// One replica: stops in order.
     Stop,
     /// Three replicas, the third of which needs a file.
@@ -44,12 +48,13 @@ enum Act {
     Anew,
 }
 
-const ACTS: [Act; 10] = [
+const ACTS: [Act; 11] = [
     Act::First,
     Act::Again,
     Act::Restore,
     Act::Damaged,
     Act::LogFiles,
+    Act::Renew,
     Act::Stop,
     Act::Install,
     Act::Forgotten,
@@ -61,7 +66,9 @@ impl Act {
     /// What must have happened before.
     fn prepare(self, dir: &Path) {
         let before = match self {
-            Act::Again | Act::Restore | Act::Damaged | Act::Stop | Act::Suspect => Some(Act::First),
+            Act::Again | Act::Restore | Act::Damaged | Act::Renew | Act::Stop | Act::Suspect => {
+                Some(Act::First)
+            }
             Act::Anew => Some(Act::Suspect),
             Act::Forgotten => Some(Act::Install),
             Act::First | Act::LogFiles | Act::Install => None,
@@ -135,6 +142,7 @@ fn child() {
             }
             Act::Suspect => suspect(dir).await,
             Act::LogFiles => remove_log_files(dir).await,
+            Act::Renew => renew(dir).await,
             Act::Stop => stop(dir).await,
             Act::Install => install(dir).await,
         }
@@ -179,6 +187,37 @@ async fn remove_log_files(dir: &Path) {
     }
     let node = &cluster.nodes[&1];
     until("log files are removed", || node.raft.log_stats().disk_bytes <= 4 * files.file_bytes).await;
+}
+
+/// What an erasure asks of a replica, while others write. Twice, so that what was copied is copied again.
+async fn renew(dir: &Path) {
+    let mut cluster = Cluster::new(dir, 1, &[1]);
+    cluster.start(&[1]).await;
+    let node = &cluster.nodes[&1];
+    for round in 0..2 {
+        cluster.write(&names(&format!("{round}-purged"), 40), note(dir)).await;
+        cluster.snapshot(1).await;
+        let more = names(&format!("{round}-meanwhile"), 60);
+        let ((), renewed) = tokio::join!(cluster.write(&more, note(dir)), node.raft.renew_log_files());
+        renewed.unwrap();
+        let (group, state) = (node.group().clone(), Arc::clone(&node.state));
+        let runtime = tokio::runtime::Handle::current();
+        let made = tokio::task::spawn_blocking(move || {
+            let entries = |first: u64, end: u64| {
+                let read = group.applied_entries(first, end, 1 << 20);
+                runtime.block_on(read).map_err(|error| error.to_string())
+            };
+            let (file, stop) = (state.snapshots().newest(), AtomicBool::new(false));
+            state.rebuild(&Source {
+                file: file.as_deref(),
+                must: None,
+                entries: &entries,
+                stop: &stop,
+                keep: false,
+            })
+        });
+        made.await.unwrap().unwrap();
+    }
 }
 
 async fn stop(dir: &Path) {

@@ -218,10 +218,19 @@ impl Cluster {
             let reached = node.group().wait_applied(read_point, within(30)).await;
             assert!(reached, "node {id} did not catch up: {:?}", node.group().status());
         }
-        let wanted = self.nodes[&leader].state.hash();
+        let leader = &self.nodes[&leader].state;
         for (id, node) in &self.nodes {
-            until("the hashes are equal", || node.state.hash() == wanted).await;
-            assert_eq!(node.state.recompute_hash().unwrap(), wanted, "node {id}");
+            // Entries that nobody was told of may still be applied meanwhile.
+            let deadline = within(30);
+            loop {
+                until("the hashes are equal", || node.state.hash() == leader.hash()).await;
+                let (found, wanted) = (node.state.recompute_hash().unwrap(), leader.hash());
+                if found.index == wanted.index {
+                    assert_eq!(found, wanted, "node {id}");
+                    break;
+                }
+                assert!(Instant::now() < deadline, "node {id} does not come to rest: {found:?} {wanted:?}");
+            }
             let missing: Vec<_> = ids.difference(&node.memories()).cloned().collect();
             assert!(missing.is_empty(), "node {id} has lost {missing:?}");
         }
