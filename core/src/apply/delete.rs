@@ -140,7 +140,7 @@ fn derived<S: State>(
 }
 
 fn note<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, left: &Left, rest: Rest<'_>) -> Step<()> {
-    Ok(match rest {
+    match rest {
         Rest::Due => {
             let (at_us, id) = (context.now_us, left.text());
             context.rows.put_due(&Due { at_us, space: space.clone(), kind: DueKind::Derived, id })?;
@@ -150,7 +150,8 @@ fn note<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, left: &Left, r
             let key = keys::derived::key(space, &source, &left.text());
             context.rows.put(key, keys::derived::value())?;
         }
-    })
+    }
+    Ok(())
 }
 
 /// Goes on with what an erasure has noted, as far as the command may.
