@@ -87,7 +87,7 @@ fn going<S: State>(
     for source in &memory.derived_from {
         let Some((_, first)) = turns_of(source).filter(|_| is_turn_of(source, session)) else { continue };
         let turn: Option<TurnRow> = context.rows.read(&keys::turn::key(space, session, first))?;
-        if !turn.zip(begun_us).is_some_and(|(turn, begun_us)| turn.recorded_us > begun_us) {
+        if turn.zip(begun_us).is_none_or(|(turn, begun_us)| turn.recorded_us <= begun_us) {
             going.push(source.clone());
         }
     }
