@@ -24,6 +24,13 @@ pub enum EmbedError {
         /// What happened, and what to do.
         reason: String,
     },
+    /// A service refuses what it was sent: one of the texts may be too long for it, or hold what it does
+    /// not take.
+    #[error("{reason}")]
+    RefusedText {
+        /// What the service said, and what to do.
+        reason: String,
+    },
     /// A service refuses, or answers what is no vector: it will again, until its settings are changed.
     #[error("{reason}")]
     Refused {
@@ -51,6 +58,11 @@ pub trait Embedder: Send + Sync {
 
     /// The constants that scoring uses with this model's cosines.
     fn profile(&self) -> ModelProfile;
+
+    /// Whether a call mostly waits, for another process: it should not take the place of work.
+    fn waits(&self) -> bool {
+        false
+    }
 
     /// Whether [`Self::embed`] has something to embed in `text`; false where it would answer
     /// [`EmbedError::EmptyText`].

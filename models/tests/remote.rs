@@ -129,7 +129,7 @@ fn unit(text: &str) -> Vec<f32> {
 fn reason(error: EmbedError) -> (bool, String) {
     match error {
         EmbedError::Unavailable { reason } => (true, reason),
-        EmbedError::Refused { reason } => (false, reason),
+        EmbedError::Refused { reason } | EmbedError::RefusedText { reason } => (false, reason),
         other => panic!("{other:?}"),
     }
 }
@@ -218,7 +218,7 @@ async fn what_will_not_get_better_is_refused_at_once() {
         (Act::Say(r#"{"data": [{"index": 7, "embedding": [0, 0, 1]}]}"#), "index 7"),
         (Act::Huge, "answered more than"),
     ] {
-        let (service, settings) = serve(&[act.clone()]).await;
+        let (service, settings) = serve(std::slice::from_ref(&act)).await;
         let (for_now, why) = reason(embed(&settings, &["tea"]).await.unwrap_err());
         assert!(!for_now && why.contains(words), "{act:?}: {why}");
         assert_eq!(service.calls(), 1, "{act:?}");

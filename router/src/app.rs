@@ -37,6 +37,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Exports and imports at once.
 const STREAMS_MAX: usize = 16;
 
+/// Calls of an embedding service at a time. Each holds a thread that does nothing but wait.
+const EMBEDDINGS_WAITING_MAX: usize = 16;
+
 /// Why a router could not be started or ended badly.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
@@ -92,7 +95,12 @@ impl Router {
         let (admin, admin_addr) = listen(config.admin).await?;
         let metrics = Arc::new(Metrics::new()?);
         let work = Arc::new(WorkPool::new(config.work_threads, config.work_queue_max));
-        let embedding = embedder.map(|embedder| Embedding::new(embedder, work.clone(), metrics.clone()));
+        let embedding = embedder.map(|embedder| {
+            // Who waits for a service must not take the places of those who work.
+            let own = || Arc::new(WorkPool::new(EMBEDDINGS_WAITING_MAX, config.work_queue_max));
+            let pool = if embedder.waits() { own() } else { work.clone() };
+            Embedding::new(embedder, pool, metrics.clone())
+        });
         let (security, attempt) = (config.security.clone(), config.attempt_timeout);
         let nodes = Nodes::new(&config.nodes, &config.seeds, security, attempt, metrics.clone())?;
         let shared = Arc::new(Shared {

@@ -83,6 +83,17 @@ pub(crate) fn not_embedded(what: &str, reason: &str) -> Error {
     Error::new(ErrorCode::Unavailable, detail)
 }
 
+/// The answer where one text could not be embedded: one that a service refuses will be refused again.
+pub(crate) fn embedding_failed(what: &str, error: &EmbedError) -> Error {
+    match error {
+        EmbedError::RefusedText { reason } => Error::new(
+            ErrorCode::InvalidArgument,
+            format!("{what} could not be embedded, and nothing was done: {reason}"),
+        ),
+        _ => not_embedded(what, &error.to_string()),
+    }
+}
+
 impl Embedding {
     pub(crate) fn new(embedder: Arc<dyn Embedder>, pool: Arc<WorkPool>, metrics: Arc<Metrics>) -> Self {
         Self { embedder, pool, metrics }

@@ -16,7 +16,11 @@ const READY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Starts the log of a process.
 pub(crate) fn start_log(section: &LogSection) -> Result<()> {
-    let filter = EnvFilter::try_new(&section.filter).context("the log filter cannot be used")?;
+    let mut filter = EnvFilter::try_new(&section.filter).context("the log filter cannot be used")?;
+    // Below that the client of embedding services writes out requests, with their key and texts.
+    for quiet in ["ureq=info", "ureq_proto=info"] {
+        filter = filter.add_directive(quiet.parse().context("a directive of the log filter")?);
+    }
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match section.format {
         LogFormat::Text => log.try_init(),

@@ -17,7 +17,7 @@ const TOMBSTONES_STEP: usize = 1000;
 
 pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<Outcome> {
     let rows = context.rows.scan(&keys::due::prefix(), None, usize::from(limit))?;
-    let mut done = 0;
+    let (mut done, mut goes_on) = (0, false);
     for (key, _) in &rows {
         let Some(due) = Due::parse(key) else {
             return Err(ApplyError::Inconsistent("a due row cannot be read".into()).into());
@@ -45,13 +45,15 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<
             DueKind::Expiry => expire_memory(context, &due)?,
             DueKind::Derived => {
                 delete::cascade(context, &due.space, delete::Left::parse(&due.id), Rest::Due)?;
+                // What it leaves is due at once.
+                goes_on = true;
             }
             DueKind::Task => tasks::expire(context, &due)?,
             DueKind::Session => sessions::due(context, &due)?,
         }
         done += 1;
     }
-    Ok(Outcome::Swept { done, more: done > 0 && rows.len() == usize::from(limit) })
+    Ok(Outcome::Swept { done, more: goes_on || done > 0 && rows.len() == usize::from(limit) })
 }
 
 fn is_being_erased<S: State>(context: &Context<'_, S>, space: &SpaceKey) -> Step<bool> {

@@ -44,7 +44,8 @@ pub fn plain(text: &str) -> String {
 pub fn name(text: &str) -> String {
     let plain = plain(text);
     let bare = ["the ", "a ", "an "].iter().find_map(|article| plain.strip_prefix(article));
-    match bare.map(str::trim_start) {
+    // What was behind the article may begin with quotes of its own.
+    match bare.map(|bare| bare.trim_start_matches(is_edge)) {
         Some(bare) if !bare.is_empty() => bare.to_owned(),
         _ => plain,
     }
@@ -163,6 +164,13 @@ mod tests {
         assert!(is_chinese("我住在Berlin"));
         assert!(!is_chinese("I live in 北京 for the whole of this year"));
         assert!(!is_chinese(""));
+    }
+
+    #[test]
+    fn quotes_behind_an_article_are_edges_too() {
+        assert_eq!(name("A 'Green' Tea"), "green' tea");
+        assert_eq!(name("the \"茶\""), "茶");
+        assert_eq!(name("a '"), "a");
     }
 
     proptest! {

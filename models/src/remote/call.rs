@@ -54,15 +54,17 @@ struct Failed {
     again: bool,
     /// How long the service asks to wait before it.
     wait: Option<Duration>,
+    /// Whether one of the texts may be the reason.
+    by_text: bool,
 }
 
 impl Failed {
     fn for_good(reason: String) -> Self {
-        Self { reason, again: false, wait: None }
+        Self { reason, again: false, wait: None, by_text: false }
     }
 
     fn for_now(reason: String) -> Self {
-        Self { reason, again: true, wait: None }
+        Self { reason, again: true, wait: None, by_text: false }
     }
 }
 
@@ -115,8 +117,10 @@ impl Caller {
                 Err(failed) => failed,
             };
             if !failed.again {
-                return Err(EmbedError::Refused {
-                    reason: format!("the embedding service at {} {}", self.url, failed.reason),
+                let reason = format!("the embedding service at {} {}", self.url, failed.reason);
+                return Err(match failed.by_text {
+                    true => EmbedError::RefusedText { reason },
+                    false => EmbedError::Refused { reason },
                 });
             }
             if attempt == settings.retries {
@@ -185,15 +189,17 @@ fn refused(status: StatusCode, wait: Option<Duration>, message: &str) -> Failed 
     let again = status.is_server_error() && code != 501 || matches!(code, 408 | 409 | 425 | 429);
     if again {
         let wait = wait.map(|wait| wait.max(ATTEMPT_MIN));
-        return Failed { reason: format!("answers {code}{told}"), again, wait };
+        return Failed { reason: format!("answers {code}{told}"), again, wait, by_text: false };
     }
     let hint = match code {
         401 | 403 => "; check its key",
         404 => "; check its url and the model's name",
+        400 | 413 | 422 => "; shorten the text, or give its embedding",
         _ if status.is_redirection() => "; it moved: give the url that it points to",
         _ => "",
     };
-    Failed::for_good(format!("refuses with {code}{told}{hint}"))
+    let by_text = matches!(code, 400 | 413 | 422);
+    Failed { by_text, ..Failed::for_good(format!("refuses with {code}{told}{hint}")) }
 }
 
 /// How long a service asks to wait, in seconds or until a date (RFC 9110, 10.2.3).

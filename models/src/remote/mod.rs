@@ -50,6 +50,10 @@ impl Embedder for RemoteEmbedder {
         self.settings.dims
     }
 
+    fn waits(&self) -> bool {
+        true
+    }
+
     fn profile(&self) -> ModelProfile {
         // Of the model nothing more is known than of one whose vectors clients bring.
         ModelProfile::CLIENT

@@ -90,6 +90,9 @@ impl RemoteSettings {
         if !(self.url.starts_with("http://") || self.url.starts_with("https://")) {
             return of("url", "it begins with http:// or https://, such as https://api.openai.com/v1");
         }
+        if self.url.contains(['?', '#', '@']) {
+            return of("url", "it has no user, query or fragment: it is shown in logs; a key goes into key");
+        }
         if self.model.is_empty() || self.model.len() > 256 || self.model.chars().any(char::is_control) {
             return of("model", "it is the name of a model, 1 to 256 bytes");
         }
@@ -136,6 +139,15 @@ mod tests {
             setting
         };
         assert_eq!(with(|s| s.url = "localhost".into()), "url");
+        let with_url = |url: &str| {
+            let settings = RemoteSettings { url: url.into(), ..good.clone() };
+            let RemoteError::Setting { setting, .. } =
+                settings.check().err().unwrap_or_else(|| RemoteError::of("", ""));
+            setting
+        };
+        for told in ["https://me:secret@host/v1", "https://host/v1?key=secret", "https://host/v1#here"] {
+            assert_eq!(with_url(told), "url", "{told}");
+        }
         assert_eq!(with(|s| s.model = String::new()), "model");
         assert_eq!(with(|s| s.dims = 0), "dims");
         assert_eq!(with(|s| s.dims = 4_097), "dims");

@@ -149,17 +149,31 @@ impl Look<'_> {
         if let Some(index) = pass.images {
             state.forgot_images(index.min(pass.began));
         }
+        let purged = match pass.log {
+            Some(index) => self.let_go_of_log(replica, index).await?,
+            None => None,
+        };
+        // Last: it takes longest, and one that fails must not hold up the log.
         if let Some(index) = pass.database {
+            if let Some(purged) = purged {
+                state.forgot_log(purged);
+            }
             self.renew_database(replica, index).await?;
         }
-        let Some(index) = pass.log else { return Ok(None) };
+        Ok(purged)
+    }
+
+    /// Wants a snapshot file and a log without what was there up to `index`. Up to where the log is gone, once
+    /// it is, with the files that held as much.
+    async fn let_go_of_log(&self, replica: &Replica, index: u64) -> Result<Option<u64>, Failed> {
+        let state = &replica.state;
         state.want_snapshot(index);
         let has_file = state.snapshots().newest_index().is_some_and(|newest| newest >= index);
         let Some(purged) = replica.group.purged().filter(|purged| has_file && *purged >= index) else {
             return Ok(None);
         };
         let files = Arc::clone(state);
-        tokio::task::spawn_blocking(move || files.let_go_of_files(index)).await??;
+        tokio::task::spawn_blocking(move || files.let_go_of_files(purged)).await??;
         Ok(Some(purged))
     }
 

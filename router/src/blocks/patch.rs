@@ -10,7 +10,7 @@ use crate::http::problem::Answer;
 use crate::nodes::{Level, ReadWish};
 use crate::tiers::{What, lost_the_race, rows};
 use axum::response::Response;
-use diffy::Patch;
+use diffy::{Line, Patch};
 use holdfast_core::limits::{BLOCK_BYTES_MAX, check_bytes};
 use holdfast_core::tiers::block::BlockChange;
 use holdfast_core::token::Token;
@@ -110,11 +110,14 @@ fn check_cost(value: &str, patch: &Patch<'_, str>) -> Result<()> {
         );
         return Err(Error::too_large("patch", detail));
     }
-    let lines = value.lines().count().max(1);
+    // Every hunk is looked for in what the hunks before it have made.
+    let inserted =
+        hunks.iter().flat_map(|hunk| hunk.lines()).filter(|line| matches!(line, Line::Insert(_))).count();
+    let lines = value.lines().count().max(1) + inserted;
     let of_hunks: usize = hunks.iter().map(|hunk| hunk.lines().len()).sum();
     if lines.saturating_mul(of_hunks) > COMPARISONS_MAX {
         let detail = format!(
-            "the hunks have {of_hunks} lines and the block {lines}; the limit of their product is \
+            "the hunks have {of_hunks} lines and the block, with what they insert, {lines}; the limit of their product is \
              {COMPARISONS_MAX}; send the patch in parts, or the whole text by :rethink"
         );
         return Err(Error::too_large("patch", detail));

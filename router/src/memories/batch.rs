@@ -13,7 +13,7 @@ use crate::fact_rules::FactRules;
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
-use crate::work::{Embedding, not_embedded};
+use crate::work::{Embedding, embedding_failed, not_embedded};
 use holdfast_core::command::{Add, NewMemory, Origin};
 use holdfast_core::limits::{ATOMIC_BYTES_MAX, ATOMIC_ITEMS_MAX};
 use holdfast_core::memory::ModelTag;
@@ -171,15 +171,14 @@ impl Batch {
         let vectors = embedding.embed(texts, deadline).await?;
         for ((at, number), vector) in wanting.into_iter().zip(vectors) {
             let is_chunk = self.items[at].as_ref().is_ok_and(|prepared| !prepared.memory.chunks.is_empty());
-            let failed = |reason: &str| match is_chunk {
-                true => {
-                    within(at, not_embedded("a chunk of the text", reason).at(format!("chunks[{number}]")))
-                }
-                false => within(at, not_embedded("the text", reason)),
+            let what = if is_chunk { "a chunk of the text" } else { "the text" };
+            let failed = |error: Error| match is_chunk {
+                true => within(at, error.at(format!("chunks[{number}]"))),
+                false => within(at, error),
             };
-            let vector = vector.map_err(|error| failed(&error.to_string()))?;
+            let vector = vector.map_err(|error| failed(embedding_failed(what, &error)))?;
             let vector = vector.map(|vector| Vector::quantise(&vector)).transpose();
-            let vector = vector.map_err(|error| failed(&error.detail))?;
+            let vector = vector.map_err(|error| failed(not_embedded(what, &error.detail)))?;
             if let Ok(prepared) = &mut self.items[at] {
                 let memory = &mut prepared.memory;
                 match memory.chunks.get_mut(number) {

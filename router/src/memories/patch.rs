@@ -21,7 +21,7 @@ use crate::http::{Body, answer, json};
 use crate::nodes::{Level, ReadWish, Written};
 use crate::shared::Shared;
 use crate::tokens;
-use crate::work::{Embedding, not_embedded};
+use crate::work::{Embedding, embedding_failed};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -169,7 +169,7 @@ impl Call<'_> {
         let embedded = embedding.embed(texts, deadline).await?;
         for (number, (chunk, vector)) in memory.chunks.iter_mut().zip(embedded).enumerate() {
             let vector = vector.map_err(|error| {
-                not_embedded("a chunk of the text", &error.to_string()).at(format!("chunks[{number}]"))
+                embedding_failed("a chunk of the text", &error).at(format!("chunks[{number}]"))
             })?;
             chunk.index.vector = vector.map(|vector| Vector::quantise(&vector)).transpose()?;
         }
@@ -209,7 +209,7 @@ impl Call<'_> {
                 Ok((Some(Vector::quantise(&vector)?), Some(model), false))
             }
             Some(Ok(None)) | None => Ok((None, None, false)),
-            Some(Err(error)) => Err(not_embedded("the text", &error.to_string()).at("content").into()),
+            Some(Err(error)) => Err(embedding_failed("the text", &error).at("content").into()),
         }
     }
 

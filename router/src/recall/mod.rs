@@ -15,7 +15,7 @@ use crate::http::time::{Deadline, micros_since};
 use crate::http::{Body, answer};
 use crate::shared::Shared;
 use crate::tokens;
-use crate::work::not_embedded;
+use crate::work::embedding_failed;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -175,7 +175,7 @@ pub(crate) async fn embed(
             .into_iter()
             .next()
             .transpose()
-            .map_err(|error| not_embedded("the query", &error.to_string()).at("query"))?;
+            .map_err(|error| embedding_failed("the query", &error).at("query"))?;
     }
     match (unit.flatten(), builtin) {
         (Some(unit), Some(model)) => {

@@ -67,8 +67,11 @@ pub(super) fn step<S: State>(
     let more_memories = memories(context, space, session, row.deleting, rest, erased)?;
     if turns.len() == DELETE_TURNS_MAX || more_memories {
         context.rows.write(keys::session::key(space, session), &row)?;
-        // Under a time of its own, so that the row by age is found and dropped when it comes.
-        context.rows.put_due(&retention(space, session, context.now_us))?;
+        // An erasure goes on by itself: it counts what it takes, which a sweep would not.
+        if matches!(rest, Rest::Due) {
+            // Under a time of its own, so that the row by age is found and dropped when it comes.
+            context.rows.put_due(&retention(space, session, context.now_us))?;
+        }
         return Ok(true);
     }
     context.rows.delete(&keys::session::key(space, session))?;

@@ -61,13 +61,16 @@ fn beginning<S: State>(
 ) -> Step<bool> {
     let prefix = keys::turn::prefix(space, session);
     let (mut last, mut next_us) = (0, None);
-    for (key, value) in context.rows.scan(&prefix, None, DELETE_TURNS_MAX + 1)? {
+    for (at, (key, value)) in context.rows.scan(&prefix, None, DELETE_TURNS_MAX + 1)?.into_iter().enumerate()
+    {
         let turn = TurnRow::decode(&value).map_err(ApplyError::from)?;
         let Some(number) = keys::turn::number(&key) else {
             return Err(ApplyError::Inconsistent(format!("a turn of {space} has a damaged key")).into());
         };
-        if turn.recorded_us > begun_us || last > 0 && context.rows.are_full() {
+        // The last one was read to see when it came.
+        if turn.recorded_us > begun_us || at == DELETE_TURNS_MAX || last > 0 && context.rows.are_full() {
             next_us = Some(turn.recorded_us);
+            last = last.max(number.saturating_sub(1));
             break;
         }
         made_of(context, space, session, (number, begun_us), rest, erased)?;

@@ -20,14 +20,15 @@ fn is_of_turns(sources: &[String]) -> bool {
     !sources.is_empty() && sources.iter().all(|source| session_of_turn(source).is_some())
 }
 
-/// Whether the new memory repeats, in other words, what only turns of other sessions say: the words of one
-/// session must not stand for another one that is erased.
+/// Whether the new memory repeats, in other words, what only turns of other sessions say, or only turns where
+/// a caller says it: neither goes when a session is erased that it does not come from.
 pub(in super::super) fn is_of_others(origin: Origin, memory: &MemoryRow, item: &NewMemory) -> bool {
     let of_same = |source: &String| {
         let session = session_of_turn(source);
         item.derived_from.iter().any(|new| session_of_turn(new) == session)
     };
-    origin == Origin::Job && is_of_turns(&memory.derived_from) && !memory.derived_from.iter().any(of_same)
+    let is_of_same = origin == Origin::Job && memory.derived_from.iter().any(of_same);
+    is_of_turns(&memory.derived_from) && !is_of_same
 }
 
 /// The same words once more: what a memory stands on grows by the turns that say them. Where a caller says

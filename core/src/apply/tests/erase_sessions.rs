@@ -86,6 +86,44 @@ fn what_was_said_after_an_erasure_began_stays() {
     replica.items(summary);
 }
 
+/// Where the turns of a step end exactly at the first that stays, jobs go on with that one.
+#[test]
+fn the_turns_of_a_step_may_end_with_those_that_go() {
+    for before in [DELETE_TURNS_MAX - 1, DELETE_TURNS_MAX, DELETE_TURNS_MAX + 1, 2 * (DELETE_TURNS_MAX + 1)] {
+        let mut replica = Replica::new();
+        say(&mut replica, SECRET, before);
+        begin(&mut replica);
+        say(&mut replica, "later", 3);
+        work_off(&mut replica, &[]);
+        assert!(replica.holding(SECRET.as_bytes()).is_empty() && kept(&replica).len() == 3, "{before}");
+        let row = replica.session("s").unwrap();
+        assert_eq!((row.summarised, row.turns), (before as u64, before as u64 + 3), "{before}");
+        let summary = replica.state.get(&keys::summary::key(&space(), "s")).unwrap().unwrap();
+        assert_eq!(Summary::decode(&summary).unwrap().through, before as u64);
+    }
+}
+
+/// A sweep beside an erasure takes nothing that the receipt would then not count.
+#[test]
+fn sweeps_leave_a_session_to_its_erasure() {
+    let mut replica = Replica::new();
+    say(&mut replica, SECRET, 2 * DELETE_TURNS_MAX + 5);
+    promote(&mut replica, 1, "s", 7, &format!("{SECRET} promoted"));
+    begin(&mut replica);
+    let after = replica.counters().last_seq;
+    while replica.erasure("e").phase == Phase::Removing {
+        replica.write(Write::Erase(EraseStep::Remove {
+            id: "e".into(),
+            memories: vec![],
+            after,
+            ended: true,
+        }));
+        replica.run(&Command::Sweep { limit: 16 });
+    }
+    assert!(replica.session("s").is_none() && replica.holding(SECRET.as_bytes()).is_empty());
+    assert_eq!(replica.erasure("e").erased.memories, 1);
+}
+
 #[test]
 fn a_session_in_which_nothing_was_said_since_goes_whole_and_a_later_one_stays() {
     let mut replica = Replica::new();

@@ -139,7 +139,8 @@ impl Shared {
             let more = self.turn(&job);
             let mut state = self.state.lock();
             state.busy.remove(&job.space);
-            if more {
+            // An image that was loaded anew meanwhile has asked for itself.
+            if more && !state.asked.contains(&job.space) {
                 state.ask(job);
             }
             // Another thread may have passed over a job of the same space.

@@ -111,16 +111,26 @@ impl Walk<'_> {
         found.sort_unstable();
         let mut found = found.into_iter().rev().peekable();
         let soon = self.query.deadline.filter(|_| !self.cosines.is_exact()).map(soon);
+        let mut is_late = false;
         for at in (0..self.scratch.flags.len()).rev() {
             if found.next_if(|row| *row as usize == at).is_some() {
                 continue;
             }
             if at % CLOCK_ROWS == 0 && soon.is_some_and(|soon| Instant::now() >= soon) {
                 self.best.is_whole = false;
-                return;
+                is_late = true;
             }
-            self.visit(at);
+            // Hard constraints must not be missing, however late it is; there are few.
+            if !is_late || self.is_constraint(at) {
+                self.visit(at);
+            }
         }
+    }
+
+    /// Whether a row is a hard constraint, and these are asked for.
+    #[inline]
+    fn is_constraint(&self, at: usize) -> bool {
+        self.query.beside.constraints > 0 && self.image.columns.importance[at] >= HARD_CONSTRAINT
     }
 
     #[inline]
@@ -132,7 +142,7 @@ impl Walk<'_> {
         }
         let columns = &self.image.columns;
         let roles = Roles {
-            is_constraint: self.query.beside.constraints > 0 && columns.importance[at] >= HARD_CONSTRAINT,
+            is_constraint: self.is_constraint(at),
             is_seen,
             states: self.query.beside.stating > 0 && columns.valid_from_us[at] > i64::MIN,
         };

@@ -4,7 +4,7 @@ use super::super::image::{Image, RowView};
 use super::asked::AskedFacts;
 use super::query::Preference;
 use super::{Query, RelevanceMode};
-use holdfast_core::score::{boost_sum, flag};
+use holdfast_core::score::{CorpusStats, boost_sum, flag};
 use holdfast_core::situation::{self, Situation};
 use holdfast_core::text::query_ids;
 use holdfast_core::when::When;
@@ -14,9 +14,9 @@ use std::collections::{HashMap, HashSet};
 const ID_LIFT: f64 = 0.05;
 
 /// An id is rare enough if so many rows have it, or
-const ID_ROWS_MIN: usize = 8;
-/// one of so many.
-const ID_PART: usize = 50;
+const ID_ROWS_MIN: u64 = 8;
+/// one of so many; counted over all partitions of a recall, so that how they are cut changes nothing.
+const ID_PART: u64 = 50;
 
 /// The boosts of one query. Every one is at most [`holdfast_core::score::BOOST_MAX`], all of a row
 /// together at most [`holdfast_core::score::BOOST_SUM_MAX`]: what cannot be seen cannot gain more.
@@ -40,7 +40,7 @@ pub(super) struct Boosts<'a> {
 }
 
 impl<'a> Boosts<'a> {
-    pub(super) fn new(image: &'a Image, query: &Query<'a>) -> Self {
+    pub(super) fn new(image: &'a Image, query: &Query<'a>, corpus: &CorpusStats) -> Self {
         let understands = query.relevance == RelevanceMode::Fused;
         let situation = query.situation.filter(|situation| !situation.is_empty());
         let mut boosts = Self {
@@ -56,12 +56,12 @@ impl<'a> Boosts<'a> {
             shared: Vec::new(),
         };
         for (number, id) in boosts.named_ids.iter().enumerate() {
-            let rows = image.postings.rows(id);
+            let having = query.terms.iter().zip(&corpus.df).find(|(term, _)| *term == id).map(|(_, df)| *df);
             // What many have says little.
-            if rows.len() > ID_ROWS_MIN.max(image.columns.len() / ID_PART) {
+            if having.is_none_or(|having| having > ID_ROWS_MIN.max(corpus.rows / ID_PART)) {
                 continue;
             }
-            for (row, _) in rows {
+            for (row, _) in image.postings.rows(id) {
                 boosts.ids.entry(*row).or_insert(number);
             }
         }

@@ -299,7 +299,7 @@ impl<'a> Pass<'a> {
         let query_weight = corpus.query_weight();
         let judge = Judge::new(self.image, self.query, constants, query_weight);
         let scorer = scorer(self.query);
-        let boosts = Boosts::new(self.image, self.query);
+        let boosts = Boosts::new(self.image, self.query, corpus);
         let Best { top, constraints, constraints_total, stating, scored, is_whole } =
             self.best(&judge, &scorer, &boosts)?;
         let explains = self.query.explains();

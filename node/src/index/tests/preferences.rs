@@ -4,6 +4,7 @@ use super::*;
 use holdfast_core::intent::Intent;
 use holdfast_core::score::BOOST_SUM_MAX;
 use holdfast_core::situation::Situation;
+use holdfast_core::text::analyze_query;
 use holdfast_core::when::When;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -59,7 +60,9 @@ fn an_id_that_is_whole_is_lifted() {
         row("part", "order CN shipped"),
         row("other", "order CN-A10294"),
     ]);
-    let found = boosts(&image, &Query { text: "Where is cn-a10293?", ..Query::default() });
+    let text = "Where is cn-a10293?";
+    let terms = analyze_query(text).terms;
+    let found = boosts(&image, &Query { text, terms: &terms, ..Query::default() });
     close(found["whole"].0, 0.05);
     assert!(found["whole"].1.contains("id: it has cn-a10293 whole"), "{found:?}");
     assert_eq!((found["part"].0, found["other"].0), (0.0, 0.0));
