@@ -21,6 +21,10 @@ pub(crate) fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
         let detail = format!("the body is not valid UTF-8: byte {at} does not belong; send UTF-8");
         Error::new(ErrorCode::InvalidArgument, detail)
     })?;
+    // A list would be read as the fields of the object in their order, of which nobody promises anything.
+    if text.trim_ascii_start().starts_with('[') {
+        return Err(Error::new(ErrorCode::InvalidArgument, "the body is a list; send a JSON object"));
+    }
     part(text, "")
 }
 

@@ -1,11 +1,11 @@
 //! What surrounds every request: its id, its metrics, the bound on how many run at once, and what
 //! a panic or an unknown path is answered with.
 
-use super::problem::Problem;
+use super::problem::{Answer, Problem};
 use super::slot::Slot;
 use crate::shared::Shared;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use holdfast_core::ErrorCode;
@@ -72,6 +72,9 @@ fn method_label(method: &axum::http::Method) -> &'static str {
 
 /// Refuses a request at once when too many are being worked on.
 pub(crate) async fn limit(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    if let Err(problem) = no_stray_parameters(request.method(), request.uri()) {
+        return problem.into_response();
+    }
     let slot = Slot::default();
     if let Err(problem) = slot.enter(&shared) {
         return problem.into_response();
@@ -80,6 +83,18 @@ pub(crate) async fn limit(State(shared): State<Arc<Shared>>, mut request: Reques
     let response = next.run(request).await;
     drop(slot);
     response
+}
+
+/// Only what reads has parameters in its address. One that was ignored elsewhere, such as `dry_run`, could
+/// cost what its sender meant to keep.
+fn no_stray_parameters(method: &Method, uri: &Uri) -> Answer<()> {
+    let query = uri.query().unwrap_or_default();
+    if query.is_empty() || matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let name: String = query.split(['=', '&']).next().unwrap_or_default().chars().take(64).collect();
+    let detail = format!("a {method} request takes no parameters in its address; leave {name:?} out");
+    Err(Problem::invalid(name, detail))
 }
 
 /// The answer to a panic: a defect, reported as one, while the server goes on.

@@ -230,3 +230,22 @@ async fn slow_senders_keep_nobody_out_and_their_bodies_are_bounded() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(world.api().recall(json!({"query": "q"})).await.status, 200, "what they held is free again");
 }
+
+/// What nobody reads is refused before anything is done: it may be what was to keep a memory.
+#[tokio::test]
+async fn what_changes_takes_no_parameters_in_its_address() {
+    let world = World::start().await;
+    let api = world.api();
+    api.add(json!([{"id": "a", "content": "我不吃辣"}])).await.ok(201);
+    for path in ["/v1/users/ann?dry_run=true", "/v1/users/ann/memories/a?dry_run"] {
+        let (field, detail) = api.delete(path).await.problem("invalid_argument");
+        assert_eq!(field, "dry_run");
+        assert!(detail.contains("leave \"dry_run\" out"), "{detail}");
+    }
+    let (field, _) =
+        api.post("/v1/users/ann/recall?top_k=1", json!({"query": "辣"})).await.problem("invalid_argument");
+    assert_eq!(field, "top_k");
+    let whole = api.post("/v1/users/ann/erasures", json!([true, null, null, null, null])).await;
+    assert!(whole.problem("invalid_argument").1.contains("send a JSON object"));
+    api.get("/v1/users/ann/memories/a").await.ok(200);
+}

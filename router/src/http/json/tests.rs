@@ -70,12 +70,20 @@ fn size_and_encoding_are_checked() {
 }
 
 #[test]
+fn a_list_is_no_body() {
+    for list in ["[]", " [\"a\"]", "[{\"name\": \"a\"}]"] {
+        let error = body::<Inner>(list.as_bytes()).unwrap_err();
+        assert!(error.detail.contains("send a JSON object"), "{list}: {}", error.detail);
+    }
+}
+
+#[test]
 fn parts_carry_their_prefix() {
     let error = part::<Inner>(r#"{"name":[]}"#, "memories[3]").unwrap_err();
     assert_eq!(error.field.as_deref(), Some("memories[3].name"));
     let error = part::<Inner>("7", "memories[3]").unwrap_err();
     assert_eq!(error.field.as_deref(), Some("memories[3]"));
-    let raw: Vec<&RawValue> = body(br#"[ {"name": 1e999} , 2]"#).unwrap();
+    let raw: Vec<&RawValue> = part(r#"[ {"name": 1e999} , 2]"#, "memories").unwrap();
     assert_eq!(raw.len(), 2);
     assert_eq!(raw[0].get(), r#"{"name": 1e999}"#);
 }
