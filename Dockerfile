@@ -9,7 +9,8 @@
 # Where crates or wheels come from something other than the public registries, the clients' own
 # configuration is handed in, and stays out of the image:
 #   --secret id=cargo-config,src=$HOME/.cargo/config.toml --secret id=pip-config,src=/etc/pip.conf
-ARG RUST_TAG=1.95-slim-bookworm
+# Not the slim one: usearch needs a C++ compiler.
+ARG RUST_TAG=1.95-bookworm
 ARG RUST_DIGEST=
 ARG PYTHON_TAG=3.11-slim-bookworm
 ARG PYTHON_DIGEST=

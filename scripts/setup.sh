@@ -3,7 +3,8 @@
 set -euo pipefail
 
 missing=()
-command -v cc >/dev/null || missing+=(build-essential)
+# usearch, the graph of vectors, is C++.
+{ command -v cc && command -v c++; } >/dev/null || missing+=(build-essential)
 command -v curl >/dev/null || missing+=(curl)
 command -v ip >/dev/null || missing+=(iproute2)
 command -v python3 >/dev/null || missing+=(python3)

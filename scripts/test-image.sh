@@ -79,7 +79,7 @@ make_stand_ins() {
         commit "$derived" "$python"
     fi
     if ! buildah inspect --type image "$rust" >/dev/null 2>&1; then
-        derive "$rust" gcc libc6-dev ca-certificates
+        derive "$rust" gcc g++ libc6-dev ca-certificates
         sysroot=$(rustc --print sysroot)
         for folder in bin lib libexec; do
             [[ -d $sysroot/$folder ]] || continue
