@@ -316,7 +316,7 @@ pub enum MetaCommand {
         if_version: Option<u64>,
     },
     /// A shared collection of a tenant that exists. One that exists stays as it is; with other partitions
-    /// or another model it is a conflict. Apply sets its times. Since state version 5.
+    /// or another model it is a conflict. Apply sets its times. Since state version 5, as now since 6.
     PutCollection(CollectionRow),
     /// Ends a shared collection: its name names nothing any more. What it held is erased by other
     /// commands. Since state version 5.
@@ -347,10 +347,10 @@ impl Command {
                     MetaCommand::PutCollection(_) | MetaCommand::DeleteCollection { .. }
                 ) =>
             {
-                5
+                6
             }
             Self::HashPoint => 1,
-            Self::Sweep { .. } => 5,
+            Self::Sweep { .. } => 6,
             Self::Meta(_) => 0,
         }
     }
@@ -389,6 +389,7 @@ impl Write {
             Self::Block(_) | Self::Task(_) | Self::Procedure(_) => 2,
             Self::MergeEntities { .. } | Self::SplitEntities { .. } | Self::Relink { .. } => 3,
             Self::Turns(_) | Self::Dialogue(_) | Self::EndSession { .. } => 4,
+            Self::Erase(EraseStep::Close { .. }) => 6,
             // What stores memories has another form since 4; what takes them out does it in other steps since 5.
             Self::Add(_)
             | Self::Update(_)

@@ -103,7 +103,7 @@ impl SelectionKind {
     }
 }
 
-/// One step of an erasure. All but the first are proposed by leaders alone.
+/// One step of an erasure. All but those that [begin](EraseStep::is_beginning) one are proposed by leaders alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EraseStep {
     /// Begins one: what it matches and was recorded before this is to go.
@@ -140,6 +140,12 @@ pub enum EraseStep {
         /// Whether nothing is left to be said.
         done: bool,
     },
+    /// Begins the erasure of everything, and closes the space: it never takes a write again. For a partition of
+    /// a shared collection that is deleted. Since state version 6.
+    Close {
+        /// As in [`EraseStep::Begin`].
+        id: String,
+    },
 }
 
 impl EraseStep {
@@ -149,8 +155,14 @@ impl EraseStep {
             Self::Begin { id, .. }
             | Self::Remove { id, .. }
             | Self::Drop { id, .. }
-            | Self::Confirm { id, .. } => id,
+            | Self::Confirm { id, .. }
+            | Self::Close { id } => id,
         }
+    }
+
+    /// Whether the step begins an erasure. All others are proposed by leaders alone.
+    pub fn is_beginning(&self) -> bool {
+        matches!(self, Self::Begin { .. } | Self::Close { .. })
     }
 
     /// Checks a step before it is proposed.
@@ -171,7 +183,7 @@ impl EraseStep {
             Self::Confirm { confirmations, .. } if confirmations.len() > CONFIRMATIONS_MAX => {
                 Err(Error::invalid("confirmations", format!("at most {CONFIRMATIONS_MAX}")))
             }
-            Self::Drop { .. } | Self::Confirm { .. } => Ok(()),
+            Self::Drop { .. } | Self::Confirm { .. } | Self::Close { .. } => Ok(()),
         }
     }
 }

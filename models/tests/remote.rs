@@ -192,7 +192,7 @@ async fn a_service_that_does_not_answer_is_given_up() {
     let (service, mut settings) = serve(&[Act::Sleep]).await;
     settings.timeout = Duration::from_millis(300);
     let (for_now, why) = reason(embed(&settings, &["tea"]).await.unwrap_err());
-    assert!(for_now && why.contains(&settings.url.trim_end_matches('/').to_owned()), "{why}");
+    assert!(for_now && !why.contains("127.0.0.1"), "callers are not told where it is: {why}");
     assert_eq!(service.calls(), 1);
     // Nobody listens.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -201,7 +201,7 @@ async fn a_service_that_does_not_answer_is_given_up() {
     settings.url = format!("http://{address}/v1");
     settings.retries = 0;
     let (for_now, why) = reason(embed(&settings, &["tea"]).await.unwrap_err());
-    assert!(for_now && why.contains("cannot be reached"), "{why}");
+    assert!(for_now && why.contains("cannot be reached") && !why.contains("127.0.0.1"), "{why}");
 }
 
 #[tokio::test]

@@ -25,20 +25,31 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// Looks again for all memories of a group that wait for it by `now_us`, bounded by [`ROWS_MAX`].
+/// Looks again for all memories of a group that wait for it by `now_us`, bounded by [`ROWS_MAX`]. One that fails
+/// does not hold up the others.
+///
+/// # Errors
+/// The first failure.
 pub(crate) async fn recheck(replica: &Replica, now_us: i64, versions: &Versions) -> Result<(), Fault> {
     let rows = replica.state.reader().scan(&due::prefix(), None, ROWS_MAX)?;
     let waiting = rows.iter().filter_map(|(key, _)| Due::parse(key));
     let waiting = waiting.filter(|due| due.kind == DueKind::Recheck && due.at_us <= now_us);
+    let mut ended = Ok(());
     for due in waiting.collect::<Vec<_>>() {
-        let (state, asked) = (Arc::clone(&replica.state), due.clone());
-        let found = tokio::task::spawn_blocking(move || look(&state, &asked)).await??;
-        let Due { at_us, space, id, .. } = due;
-        let write = Write::Relink { id, due_us: at_us, conflicts: found };
-        let command = Command::Space(Box::new(SpaceCommand { space, idempotency: None, write }));
-        versions.none_is_older(command.known_since())?;
-        replica.propose(command.encode()?.into(), Instant::now() + TIMEOUT).await?;
+        let one = one(replica, due, versions).await;
+        ended = ended.and(one);
     }
+    ended
+}
+
+async fn one(replica: &Replica, due: Due, versions: &Versions) -> Result<(), Fault> {
+    let (state, asked) = (Arc::clone(&replica.state), due.clone());
+    let found = tokio::task::spawn_blocking(move || look(&state, &asked)).await??;
+    let Due { at_us, space, id, .. } = due;
+    let write = Write::Relink { id, due_us: at_us, conflicts: found };
+    let command = Command::Space(Box::new(SpaceCommand { space, idempotency: None, write }));
+    versions.none_is_older(command.known_since())?;
+    replica.propose(command.encode()?.into(), Instant::now() + TIMEOUT).await?;
     Ok(())
 }
 

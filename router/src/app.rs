@@ -102,13 +102,21 @@ impl Router {
             Embedding::new(embedder, pool, metrics.clone())
         });
         let (security, attempt) = (config.security.clone(), config.attempt_timeout);
-        let nodes = Nodes::new(&config.nodes, &config.seeds, security, attempt, metrics.clone())?;
+        let collections = Arc::new(CollectionCache::new());
+        let nodes = Nodes::new(
+            &config.nodes,
+            &config.seeds,
+            security,
+            attempt,
+            metrics.clone(),
+            Arc::clone(&collections),
+        )?;
         let shared = Arc::new(Shared {
             nodes,
             drain: Drain::new(config.drain_delay),
             keys: KeyCache::new(),
             fact_rules: FactRulesCache::new(),
-            collections: CollectionCache::new(),
+            collections,
             work,
             embedding,
             metrics,

@@ -17,7 +17,7 @@ pub(crate) struct Shared {
     pub(crate) drain: Drain,
     pub(crate) keys: KeyCache,
     pub(crate) fact_rules: FactRulesCache,
-    pub(crate) collections: CollectionCache,
+    pub(crate) collections: Arc<CollectionCache>,
     pub(crate) work: Arc<WorkPool>,
     pub(crate) embedding: Option<Embedding>,
     pub(crate) metrics: Arc<Metrics>,

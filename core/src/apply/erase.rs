@@ -3,7 +3,7 @@
 
 use super::delete::{self, Rest};
 use super::{Answers, ApplyError, Context, Step, add, links, sessions, tasks};
-use crate::codec::Stored;
+use crate::codec::{Format, Stored};
 use crate::erasure::{
     Confirmation, ERASURES_MAX, ERASURES_OF_ALL_MAX, EraseStep, Erased, ErasureRow, Phase, Selection,
     SelectionKind,
@@ -29,8 +29,13 @@ pub(super) fn apply<S: State>(
     space: &SpaceKey,
     step: &EraseStep,
 ) -> Step<Answers> {
-    if let EraseStep::Begin { id, selection } = step {
-        return begin(context, space, id, selection);
+    match step {
+        EraseStep::Begin { id, selection } => return begin(context, space, id, selection),
+        EraseStep::Close { id } => {
+            context.rows.put(keys::counters::closed(space), vec![Format::V1 as u8])?;
+            return begin(context, space, id, &Selection::All);
+        }
+        EraseStep::Remove { .. } | EraseStep::Drop { .. } | EraseStep::Confirm { .. } => {}
     }
     let key = keys::erasure::key(space, step.id());
     // A leader that was late: another one has gone on.

@@ -7,7 +7,7 @@ use crate::collection::{CollectionRow, Deletion, Former};
 use crate::command::MetaCommand;
 use crate::facts::own::FactRulesRow;
 use crate::keys::meta;
-use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX};
+use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX, IDEMPOTENCY_KEEP_US};
 use crate::outcome::Outcome;
 use crate::space::SHARDS_MAX;
 use crate::state::State;
@@ -141,9 +141,11 @@ fn put_collection<S: State>(context: &mut Context<'_, S>, row: &CollectionRow) -
     let former = match context.rows.read::<CollectionRow>(&key)? {
         Some(known) => match known.deleted {
             None => return same_collection(&known, row),
-            // The name of one that was deleted takes the same row.
-            Some(Deletion { key_hash, .. }) => {
-                Some(Former { incarnation: known.incarnation, partitions: known.partitions, key_hash })
+            // The name of one that was deleted takes the same row. Keys of requests are remembered for a day.
+            Some(Deletion { key_hash, at_us }) => {
+                let is_known = context.now_us.saturating_sub(at_us) < IDEMPOTENCY_KEEP_US;
+                let CollectionRow { incarnation, partitions, .. } = known;
+                is_known.then_some(Former { incarnation, partitions, key_hash })
             }
         },
         None => {

@@ -26,6 +26,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod tiers;
+mod tombstones;
 mod update;
 
 use crate::codec::CodecError;
@@ -45,8 +46,9 @@ use rows::Rows;
 /// 3: merges and splits of entities, rules of tenants, second looks for possible conflicts
 /// ([`Command::known_since`]). 4: sessions, chunks of memories, erasures and imports. 5: shared collections;
 /// deletions end with a number of rows and go on in another command, memories stand on all turns that say
-/// the same, and an erasure of a session leaves what was said since.
-pub const STATE_VERSION: u32 = 5;
+/// the same, and an erasure of a session leaves what was said since. 6: partitions of deleted collections close;
+/// sweeps look past what waits for the leader, and read tombstones in bounded steps.
+pub const STATE_VERSION: u32 = 6;
 
 /// Where in the log a command stands, and when its leader proposed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +99,10 @@ impl From<Error> for Stop {
         Self::Refused(error)
     }
 }
+
+/// The field of the error by which a partition refuses writes whose collection is deleted: who was led to it
+/// has an old row of the collection.
+pub const CLOSED_FIELD: &str = "collection";
 
 type Step<T> = std::result::Result<T, Stop>;
 
@@ -181,7 +187,20 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
         return Ok(outcome);
     }
     let space = &command.space;
-    let is_step = matches!(&command.write, Write::Erase(step) if !matches!(step, EraseStep::Begin { .. }));
+    let (is_step, is_closing) = match &command.write {
+        Write::Erase(step) => (!step.is_beginning(), matches!(step, EraseStep::Close { .. })),
+        _ => (false, false),
+    };
+    // Only partitions of collections are closed.
+    if !is_step
+        && !is_closing
+        && space.collection().is_some()
+        && context.rows.exists(&keys::counters::closed(space))?
+    {
+        let detail =
+            "this collection was deleted; if there is another one of its name by now, repeat the request";
+        return Err(Error::new(ErrorCode::Unavailable, detail).at(CLOSED_FIELD).into());
+    }
     if !is_step && context.rows.counters(space)?.erasing.is_some() {
         let detail =
             "this space is being erased, and takes no writes until its rows are gone; retry in a moment";

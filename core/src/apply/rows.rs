@@ -30,6 +30,10 @@ impl<'a, S: State> Rows<'a, S> {
         Ok(self.state.get(key)?.map(|value| T::decode(&value)).transpose()?)
     }
 
+    pub(super) fn exists(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.state.get(key)?.is_some())
+    }
+
     pub(super) fn write<T: Stored>(&mut self, key: Vec<u8>, value: &T) -> Result<()> {
         self.put(key, value.encode()?)
     }

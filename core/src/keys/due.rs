@@ -17,7 +17,7 @@ pub enum DueKind {
     Expiry = 1,
     /// The oldest idempotency row of the space may go; no id.
     Idempotency = 2,
-    /// The oldest tombstone of the space may go; no id.
+    /// The oldest tombstone of the space may go; the id says where to go on, empty at first.
     Tombstone = 3,
     /// The receipt of an erasure may go; the id is the erasure's.
     Receipt = 4,

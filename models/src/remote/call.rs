@@ -103,8 +103,10 @@ impl Caller {
         let body = serde_json::to_vec(&request).map_err(|error| EmbedError::Unavailable {
             reason: format!("the request to the embedding service cannot be written: {error}"),
         })?;
-        let told = |reason: &str| EmbedError::Unavailable {
-            reason: format!("the embedding service at {} {reason}", self.url),
+        // What callers are told goes to whoever asked for the embedding: where the service is stays in the log.
+        let told = |reason: &str| {
+            tracing::warn!(url = self.url, reason, "the embedding service could not be used");
+            EmbedError::Unavailable { reason: format!("the embedding service {reason}") }
         };
         let mut attempt = 0;
         loop {
@@ -117,7 +119,12 @@ impl Caller {
                 Err(failed) => failed,
             };
             if !failed.again {
-                let reason = format!("the embedding service at {} {}", self.url, failed.reason);
+                tracing::warn!(
+                    url = self.url,
+                    reason = failed.reason,
+                    "the embedding service refused a request"
+                );
+                let reason = format!("the embedding service {}", failed.reason);
                 return Err(match failed.by_text {
                     true => EmbedError::RefusedText { reason },
                     false => EmbedError::Refused { reason },

@@ -3,7 +3,6 @@ use crate::raft::GroupId;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
 use holdfast_core::command::{Command, MetaCommand, Write};
-use holdfast_core::erasure::EraseStep;
 use holdfast_core::limits::ATOMIC_BYTES_MAX;
 use holdfast_core::outcome::Outcome;
 use holdfast_core::space::{Shard, SpaceKey};
@@ -65,7 +64,7 @@ impl NodeService {
 fn is_a_leaders(write: &Write) -> bool {
     match write {
         Write::Digest(_) | Write::Relink { .. } => true,
-        Write::Erase(step) => !matches!(step, EraseStep::Begin { .. }),
+        Write::Erase(step) => !step.is_beginning(),
         _ => false,
     }
 }

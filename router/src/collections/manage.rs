@@ -1,8 +1,8 @@
 //! `PUT`, `GET` and `DELETE /v1/collections/{name}`.
 //!
-//! A deletion begins the erasure of every partition and then ends the name. The next collection of the name is
-//! another incarnation, with keys of its own: what a router writes that has not noticed yet goes to the old
-//! one, where nobody finds it.
+//! A deletion closes every partition, begins its erasure, and then ends the name. The next collection of the name
+//! is another incarnation, with keys of its own: what a router writes that has not noticed yet goes to the old
+//! one, which refuses it.
 
 use super::cache::{no_such_collection, read};
 use super::erasure_id::ErasureId;
@@ -10,10 +10,10 @@ use super::view::CollectionView;
 use crate::auth::{Caller, path_param};
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
-use crate::http::time::Deadline;
+use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
 use crate::http::{Body, answer};
-use crate::lifecycle::erase;
+use crate::lifecycle::erase::{self, What};
 use crate::nodes::Safety;
 use crate::shared::Shared;
 use crate::tokens;
@@ -25,8 +25,7 @@ use holdfast_core::Error;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::collection::{CollectionRow, Former};
 use holdfast_core::command::{Command, Idempotency, MetaCommand};
-use holdfast_core::erasure::Selection;
-use holdfast_core::limits::COLLECTION_PARTITIONS_MAX;
+use holdfast_core::limits::{COLLECTION_PARTITIONS_MAX, IDEMPOTENCY_KEEP_US};
 use holdfast_core::memory::ModelTag;
 use holdfast_core::space::{Shard, SpaceKey};
 use holdfast_core::token::Seen;
@@ -147,11 +146,17 @@ fn model(
     let dims = dims.map(at_most_u16);
     if let Some(id) = asked {
         let same = |model: &ModelTag| model.id == id;
-        let of_known = usual.filter(same).or_else(|| builtin.filter(same)).map(|model| model.dims);
+        let of_known =
+            usual.as_ref().filter(|model| same(model)).or(builtin.as_ref().filter(|model| same(model)));
+        let of_known = of_known.map(|model| model.dims);
         let Some(dims) = dims.or(of_known) else {
             let detail = "give dims, the number of dimensions of your vectors, with embedding_model";
             return Err(Error::invalid("dims", detail));
         };
+        if let Some(builtin) = builtin.filter(|builtin| builtin.id == id && builtin.dims != dims) {
+            let detail = format!("vectors of {id} have {} dimensions; leave dims out", builtin.dims);
+            return Err(Error::invalid("dims", detail));
+        }
         return Ok(Some(ModelTag { id, dims }));
     }
     match (&usual, dims) {
@@ -197,12 +202,13 @@ async fn end(
     let row = read(&shared.nodes, &access.tenant, name, deadline).await?.ok_or_else(no_such_collection)?;
     let Idempotency { key_hash, .. } = identity.whole();
     // The same request has ended the one before: another one that has its name by now is not meant.
-    if let Some(former) = row.former.filter(|former| former.key_hash == key_hash) {
+    let is_remembered = now_us().saturating_sub(row.created_us) < IDEMPOTENCY_KEEP_US;
+    if let Some(former) = row.former.filter(|former| is_remembered && former.key_hash == key_hash) {
         let Former { incarnation, partitions, .. } = former;
         return Ok((ErasureId { key_hash, incarnation, partitions }.to_string(), Vec::new()));
     }
     let spaces = row.spaces()?;
-    let begun = erase::begin_everywhere(shared, access, &spaces, identity, Selection::All, deadline).await?;
+    let begun = erase::begin_everywhere(shared, access, &spaces, identity, What::Closing, deadline).await?;
     let command = Command::Meta(Box::new(MetaCommand::DeleteCollection {
         tenant: access.tenant.clone(),
         name: name.to_owned(),

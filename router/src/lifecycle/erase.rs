@@ -94,11 +94,37 @@ async fn begin(
     let (access, place) = caller.require_place(Rights::WRITE)?;
     let identity = head.identity(body)?;
     let deadline = Deadline::after(shared.config.write_timeout);
-    let begun = begin_everywhere(shared, &access, &place.partitions()?, &identity, selection, deadline).await;
+    let begun = begin_everywhere(
+        shared,
+        &access,
+        &place.partitions()?,
+        &identity,
+        What::Selected(selection),
+        deadline,
+    )
+    .await;
     let Begun { id, seen } = begun.map_err(|problem| problem.with_idempotency_key(&identity.key))?;
     let id = place.collection().map_or(id, |row| ErasureId::of(row, identity.whole().key_hash).to_string());
     let token = tokens::text(&access.tenant, seen)?;
     answer(StatusCode::ACCEPTED, &BegunView { id, status: "removing", token })
+}
+
+/// What an erasure takes out.
+pub(crate) enum What {
+    /// What is selected, recorded by now.
+    Selected(Selection),
+    /// Everything, for good: nothing is ever stored there again.
+    Closing,
+}
+
+impl What {
+    fn step(&self, id: &str) -> EraseStep {
+        let id = id.to_owned();
+        match self {
+            Self::Selected(selection) => EraseStep::Begin { id, selection: selection.clone() },
+            Self::Closing => EraseStep::Close { id },
+        }
+    }
 }
 
 /// An erasure that has begun.
@@ -117,20 +143,20 @@ pub(crate) async fn begin_everywhere(
     access: &Access,
     spaces: &[SpaceKey],
     identity: &WriteIdentity,
-    selection: Selection,
+    what: What,
     deadline: Deadline,
 ) -> Answer<Begun> {
     let idempotency = identity.whole();
     // Follows from the key, so that a repetition names the same erasure.
     let id = format!("{:032x}", idempotency.key_hash);
-    let (id, selection) = (&id, &selection);
+    let (id, what) = (&id, &what);
     let begin = |space: &SpaceKey| {
         let space = space.clone();
         async move {
             let command = Command::Space(Box::new(SpaceCommand {
                 space: space.clone(),
                 idempotency: Some(idempotency),
-                write: Write::Erase(EraseStep::Begin { id: id.clone(), selection: selection.clone() }),
+                write: Write::Erase(what.step(id)),
             }));
             command.check()?;
             shared.nodes.write(access, &space, &command, deadline).await

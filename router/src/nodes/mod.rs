@@ -10,6 +10,7 @@ pub(crate) use call::Safety;
 pub(crate) use read::{Level, ReadKind, ReadWish};
 pub(crate) use topology::{GroupView, NodeView};
 
+use crate::collections::cache::CollectionCache;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::metrics::Metrics;
@@ -17,6 +18,7 @@ use call::Ended;
 use floors::Floors;
 use hedge::Hedging;
 use holdfast_core::access::Access;
+use holdfast_core::apply::CLOSED_FIELD;
 use holdfast_core::codec::Stored;
 use holdfast_core::command::Command;
 use holdfast_core::outcome::Outcome;
@@ -50,6 +52,8 @@ pub(crate) struct Nodes {
     hedging: [Hedging; 2],
     /// Which replica is asked first the next time.
     turn: AtomicUsize,
+    /// Where a collection is forgotten whose partition says that it is deleted.
+    collections: Arc<CollectionCache>,
 }
 
 /// The answer of a write to a space.
@@ -65,6 +69,7 @@ impl Nodes {
         security: Security,
         attempt_timeout: Duration,
         metrics: Arc<Metrics>,
+        collections: Arc<CollectionCache>,
     ) -> Result<Self, DialError> {
         Ok(Self {
             topology: Topology::new(nodes, seeds, security)?,
@@ -74,6 +79,7 @@ impl Nodes {
             cut_off: CancellationToken::new(),
             hedging: Default::default(),
             turn: AtomicUsize::new(0),
+            collections,
         })
     }
 
@@ -202,7 +208,15 @@ impl Nodes {
         deadline: Deadline,
     ) -> Answer<Written> {
         let propose = |owner| self.try_propose(access, owner, command, Safety::Repeatable, deadline);
-        match self.on_owner(space, deadline, propose).await? {
+        let proposed = self.on_owner(space, deadline, propose).await;
+        if let (Err(problem), Some(collection)) = (&proposed, space.collection())
+            && problem.error.code == ErrorCode::Unavailable
+            && problem.error.field.as_deref() == Some(CLOSED_FIELD)
+        {
+            // Another router deleted it. The repetition that the answer asks for finds what has its name now.
+            self.collections.forget(space.tenant(), collection).await;
+        }
+        match proposed? {
             (Outcome::Items { items, .. }, seen) => Ok(Written { items, seen }),
             _ => Err(Problem::new(ErrorCode::Internal, "a write was answered with another outcome")),
         }

@@ -11,6 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// Most bytes of a part of the situation.
 const PART_BYTES_MAX: usize = 256;
+/// No place on earth is further from UTC.
+const OFFSET_MAX_S: i32 = 14 * 3_600;
 /// Most bytes of a time zone.
 const ZONE_BYTES_MAX: usize = 64;
 /// The device for which answers are short.
@@ -84,8 +86,15 @@ impl Situation {
 
 /// A zone by its name in the database of the system, or an offset such as `+08:00`.
 fn zone(name: &str) -> Result<TimeZone> {
-    let known = (name.len() <= ZONE_BYTES_MAX).then(|| DateTimeParser::new().parse_time_zone(name));
+    // The server's own zone is nobody's.
+    let is_name = name.len() <= ZONE_BYTES_MAX && !name.eq_ignore_ascii_case("localtime");
+    let known = is_name.then(|| DateTimeParser::new().parse_time_zone(name));
     match known {
+        Some(Ok(zone))
+            if zone.to_fixed_offset().is_ok_and(|offset| offset.seconds().abs() > OFFSET_MAX_S) =>
+        {
+            Err(Error::invalid("situation.time_zone", "an offset is between -14:00 and +14:00"))
+        }
         Some(Ok(zone)) => Ok(zone),
         _ => {
             let detail = "time_zone is UTC, an offset such as +08:00, or a name that this server knows, such as \
@@ -221,6 +230,9 @@ mod tests {
         for (body, field) in [
             (json!({"time_zone": "Mars/Olympus"}), "situation.time_zone"),
             (json!({"time_zone": ""}), "situation.time_zone"),
+            (json!({"time_zone": "localtime"}), "situation.time_zone"),
+            (json!({"time_zone": "+14:01"}), "situation.time_zone"),
+            (json!({"time_zone": "-23:00"}), "situation.time_zone"),
             (json!({"time_zone": "x".repeat(5_000)}), "situation.time_zone"),
             (json!({"place": " "}), "situation.place"),
             (json!({"device": "x".repeat(257)}), "situation.device"),
@@ -229,6 +241,9 @@ mod tests {
             assert_eq!(situation(body.clone()).err().unwrap().field.as_deref(), Some(field), "{body}");
         }
         assert!(situation(json!({"weather": "rain"})).is_err());
+        for zone in ["+14:00", "-14:00", "UTC"] {
+            assert!(situation(json!({"time_zone": zone})).is_ok(), "{zone}");
+        }
         let here = situation(json!({"place": "北京", "device": "Mobile"})).unwrap();
         assert!(here.is_mobile);
         assert_eq!(here.shared().unwrap().place, "北京");

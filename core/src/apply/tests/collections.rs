@@ -3,8 +3,9 @@
 use super::*;
 use crate::access::TenantRow;
 use crate::collection::CollectionRow;
+use crate::erasure::{EraseStep, Selection};
 use crate::keys::meta;
-use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX};
+use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX, IDEMPOTENCY_KEEP_US};
 
 fn row(name: &str, partitions: u8) -> CollectionRow {
     CollectionRow {
@@ -91,6 +92,57 @@ fn a_name_can_be_used_again_with_another_shape() {
     // A deletion that was meant for the one before ends none of this.
     assert_eq!(failed(delete_one(&mut replica, "a", deleted.incarnation)).0, ErrorCode::Conflict);
     assert_eq!(stored(&replica, "a").unwrap(), again);
+}
+
+#[test]
+fn the_request_that_ended_the_one_before_is_remembered_for_a_day() {
+    let mut replica = with_tenant();
+    for (waits_us, is_known) in [(IDEMPOTENCY_KEEP_US - 1_000_000, true), (IDEMPOTENCY_KEEP_US, false)] {
+        put(&mut replica, row("a", 2));
+        delete(&mut replica, "a");
+        replica.clock_us += waits_us;
+        put(&mut replica, row("a", 2));
+        assert_eq!(stored(&replica, "a").unwrap().former.is_some(), is_known);
+    }
+}
+
+#[test]
+fn a_closed_partition_takes_nothing_but_its_erasure() {
+    let mut replica = Replica::new();
+    let of = |name: &str, write, identity| {
+        let space = SpaceKey::incarnation("t", name, 7, 1).unwrap();
+        Command::Space(Box::new(SpaceCommand { space, idempotency: identity, write }))
+    };
+    let close = |id: &str| Write::Erase(EraseStep::Close { id: id.into() });
+    for name in ["a", "b"] {
+        replica.run(&of(name, add(vec![memory("x", "x")]), Some(key(1, 1))));
+    }
+    assert!(matches!(replica.run(&of("a", close("e"), Some(key(2, 2)))), Outcome::Items { .. }));
+    let refused = Some("collection".to_owned());
+    let late = |n| of("a", add(vec![memory("late", "late")]), Some(key(n, 1)));
+    assert_eq!(
+        failed(replica.run(&late(3))),
+        (ErrorCode::Unavailable, refused.clone()),
+        "as it is taken out"
+    );
+    replica.run(&of("a", Write::Erase(EraseStep::Drop { id: "e".into(), limit: 96 }), None));
+    replica.clock_us += TOMBSTONE_KEEP_US;
+    for _ in 0..9 {
+        replica.run(&Command::Sweep { limit: 16 });
+    }
+    let all = Write::Erase(EraseStep::Begin { id: "all".into(), selection: Selection::All });
+    for write in [add(vec![memory("late", "late")]), delete("x"), all] {
+        let outcome = replica.run(&of("a", write, None));
+        assert_eq!(failed(outcome), (ErrorCode::Unavailable, refused.clone()), "for good");
+    }
+    // A deletion that was interrupted is repeated, with the same key or another one.
+    assert!(matches!(replica.run(&of("a", close("again"), None)), Outcome::Items { .. }));
+    // Neither its neighbour nor the next collection of its name has to do with it.
+    assert!(matches!(replica.run(&of("b", add(vec![memory("y", "y")]), None)), Outcome::Items { .. }));
+    let space = SpaceKey::incarnation("t", "a", 8, 1).unwrap();
+    let write = add(vec![memory("y", "y")]);
+    let next = Command::Space(Box::new(SpaceCommand { space, idempotency: None, write }));
+    assert!(matches!(replica.run(&next), Outcome::Items { .. }));
 }
 
 #[test]

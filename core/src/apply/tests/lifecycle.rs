@@ -1,6 +1,8 @@
 //! Repetition, expiry and time.
 
 use super::*;
+use crate::erasure::{EraseStep, Selection};
+use crate::limits::EXPIRE_ROWS_MAX;
 
 #[test]
 fn a_repeated_write_answers_as_before_and_does_nothing() {
@@ -86,6 +88,58 @@ fn a_sweep_works_off_what_is_due_and_no_more() {
     replica.run(&Command::Sweep { limit: 16 });
     assert_eq!((replica.family(Family::Tombstone), replica.due(), replica.counters().tombstones), (0, 0, 0));
     assert!(matches!(replica.events.last(), Some(Event::Remove { .. })));
+}
+
+/// Passes over tombstones are cut into steps: none is lost, and none stays longer than two times its time, though
+/// some are made while a pass goes on.
+#[test]
+fn tombstones_go_in_bounded_steps() {
+    const MANY: usize = 2_500;
+    let mut replica = Replica::new();
+    let id = |n: usize| format!("m{n:05}");
+    let bury = |replica: &mut Replica, range: std::ops::Range<usize>| {
+        for n in range {
+            replica.write(add(vec![memory(&id(n), &format!("text {n}"))]));
+            replica.write(delete(&id(n)));
+        }
+    };
+    bury(&mut replica, 0..MANY);
+    let young = replica.clock_us + TOMBSTONE_KEEP_US / 2;
+    replica.clock_us = young;
+    bury(&mut replica, 3_000..3_010);
+    replica.clock_us = young + TOMBSTONE_KEEP_US / 2 + 1_000_000;
+    // One step reads and takes out a bounded number; what it leaves is due at once.
+    let before = replica.family(Family::Tombstone);
+    assert!(matches!(replica.run(&Command::Sweep { limit: 1 }), Outcome::Swept { done: 1, more: true }));
+    let taken = before - replica.family(Family::Tombstone);
+    assert!((1..=EXPIRE_ROWS_MAX).contains(&taken), "{taken}");
+    // Before and behind where the pass stands.
+    bury(&mut replica, 0..1);
+    bury(&mut replica, 9_000..9_001);
+    let mut sweeps = 0;
+    while matches!(replica.run(&Command::Sweep { limit: 16 }), Outcome::Swept { more: true, .. }) {
+        sweeps += 1;
+        assert!(sweeps < 100, "a pass ends");
+    }
+    assert_eq!(replica.family(Family::Tombstone), 12, "the young ones");
+    assert_eq!((replica.counters().tombstones, replica.due()), (12, 1));
+    replica.clock_us += TOMBSTONE_KEEP_US;
+    for _ in 0..9 {
+        replica.run(&Command::Sweep { limit: 16 });
+    }
+    assert_eq!((replica.family(Family::Tombstone), replica.due(), replica.counters().tombstones), (0, 0, 0));
+    assert_eq!(replica.counters().tombstone_due_us, None);
+
+    // In the midst of a pass the whole space goes.
+    bury(&mut replica, 0..600);
+    replica.clock_us += TOMBSTONE_KEEP_US;
+    replica.run(&Command::Sweep { limit: 1 });
+    replica.write(Write::Erase(EraseStep::Begin { id: "all".into(), selection: Selection::All }));
+    replica.drop_all("all", 96);
+    for _ in 0..9 {
+        replica.run(&Command::Sweep { limit: 16 });
+    }
+    assert_eq!((replica.family(Family::Tombstone), replica.counters().tombstones, replica.due()), (1, 1, 1));
 }
 
 #[test]

@@ -83,6 +83,25 @@ fn a_second_look_that_is_late_again_is_repeated_and_given_up_after_a_while() {
 }
 
 #[test]
+fn what_waits_for_the_leader_holds_up_nothing_behind_it() {
+    let mut replica = Replica::new();
+    replica.write(add(vec![memory("old", "one")]));
+    replica.write(update("old", "two", 1));
+    for n in 0..20 {
+        replica.items(add(vec![hinted(n, &format!("newer {n}"), "old", 1)]));
+    }
+    assert_eq!(replica.rechecks().len(), 20, "more than a sweep works off");
+    let mut short = memory("short", "short");
+    short.index.expires_us = Some(replica.clock_us + 1_000_000);
+    replica.write(add(vec![short]));
+    replica.clock_us += RECHECK_KEEP_US / 2;
+    let swept = replica.run(&Command::Sweep { limit: 16 });
+    assert_eq!(swept, Outcome::Swept { done: 1, more: false });
+    assert!(replica.memory("short").is_none());
+    assert_eq!(replica.rechecks().len(), 20);
+}
+
+#[test]
 fn one_that_is_deleted_meanwhile_leaves_nothing() {
     let mut replica = Replica::new();
     replica.write(add(vec![memory("old", "one")]));

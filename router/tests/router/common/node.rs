@@ -157,12 +157,17 @@ impl Cluster {
         self.map.lock().unwrap().owner(space.slot())
     }
 
-    /// A partition of a collection that is there, or was deleted last.
-    pub fn shared(&self, name: &str, partition: u8) -> SpaceKey {
+    /// A collection that is there, or was deleted last.
+    pub fn collection(&self, name: &str) -> CollectionRow {
         let mut groups = self.groups.lock().unwrap();
         let state = &groups.entry(0).or_default().state;
         let row = state.get(&meta::collection(TENANT, name)).unwrap().unwrap();
-        CollectionRow::decode(&row).unwrap().space(partition).unwrap()
+        CollectionRow::decode(&row).unwrap()
+    }
+
+    /// A partition of it.
+    pub fn shared(&self, name: &str, partition: u8) -> SpaceKey {
+        self.collection(name).space(partition).unwrap()
     }
 
     /// The ids of the memories of a partition.
