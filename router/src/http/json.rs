@@ -82,10 +82,21 @@ fn explain(error: &serde_json::Error, field: Option<String>) -> Error {
         let path = last_named(field, name);
         return Error::invalid(path.clone(), format!("{path} is given twice; give it once"));
     }
-    let detail = match message.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected "))
-    {
-        Some((found, expected)) => format!("{named} must be {}, not {}", plain(expected), plain(found)),
-        None => format!("{named} {}", message.strip_prefix("invalid value: ").unwrap_or(message)),
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
+        let (found, known) = rest.split_once(", expected ").unwrap_or((rest, "another one"));
+        let known = known.trim_start_matches("one of ").replace('`', "");
+        let detail = format!("{named} is {}, which is unknown; give {known}", found.replace('`', "\""));
+        return with_field(Error::new(ErrorCode::InvalidArgument, detail), field);
+    }
+    let of = |start: &str| message.strip_prefix(start).and_then(|rest| rest.rsplit_once(", expected "));
+    let detail = match (of("invalid type: "), of("invalid value: ")) {
+        (Some((found, expected)), _) => {
+            format!("{named} must be {}, not {}", plain(expected), plain(found))
+        }
+        (_, Some((found, expected))) => {
+            format!("{named} must be {}, not {}", plain(expected), found.replace('`', ""))
+        }
+        _ => format!("{named} {message}"),
     };
     with_field(Error::new(ErrorCode::InvalidArgument, detail), field)
 }

@@ -22,6 +22,15 @@ struct Outer {
     items: Bounded<Inner, 2>,
     #[serde(default)]
     on: Option<bool>,
+    #[serde(default)]
+    mode: Option<Mode>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Fast,
+    Exact,
 }
 
 fn refused(text: &str) -> (ErrorCode, String, String) {
@@ -34,13 +43,14 @@ fn every_fault_names_its_field() {
     for (text, field, words) in [
         (r#"{"items":[{"name":"a"},{"name":7}]}"#, "items[1].name", "must be a string"),
         (r#"{"items":[{"name":"a","weight":"x"}]}"#, "items[0].weight", "must be a number"),
-        (r#"{"items":[{"name":"a","count":-1}]}"#, "items[0].count", "items[0].count"),
+        (r#"{"items":[{"name":"a","count":-1}]}"#, "items[0].count", "a whole number that is not negative, not integer -1"),
         (r#"{"items":[{"name":"a","count":1.5}]}"#, "items[0].count", "whole number"),
         (r#"{"items":[{}]}"#, "items[0].name", "is missing"),
         (r#"{"items":[{"name":"a","nmae":"b"}]}"#, "items[0].nmae", "not a field"),
         (r#"{"items":[{"name":"a","name":"b"}]}"#, "items[0].name", "given twice"),
         (r#"{"items":{}}"#, "items", "must be an array"),
         (r#"{"items":[],"on":"yes"}"#, "on", "true or false"),
+        (r#"{"items":[],"mode":"快"}"#, "mode", "mode is \"快\", which is unknown; give fast or exact"),
         (r#"{"itmes":[]}"#, "itmes", "not a field"),
         (r#"{}"#, "items", "is missing"),
         (r#"{"items":[{"name":"a","weight":1e999}]}"#, "items[0].weight", "number out of range"),
