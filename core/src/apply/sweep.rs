@@ -14,17 +14,16 @@ use crate::state::State;
 const LOOKS_MAX: usize = 64;
 
 pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<Outcome> {
-    let limit = usize::from(limit);
     let (mut done, mut goes_on) = (0, false);
     let mut after: Option<Vec<u8>> = None;
     for _ in 0..LOOKS_MAX {
-        let rows = context.rows.scan(&keys::due::prefix(), after.as_deref(), limit)?;
+        let rows = context.rows.scan(&keys::due::prefix(), after.as_deref(), usize::from(limit))?;
         for (key, _) in &rows {
             let due = Due::parse(key).ok_or_else(unreadable)?;
             if due.at_us > context.now_us {
                 return Ok(Outcome::Swept { done, more: goes_on });
             }
-            if context.rows.are_full() || usize::from(done) == limit {
+            if context.rows.are_full() || done == u32::from(limit) {
                 return Ok(Outcome::Swept { done, more: true });
             }
             let waited_us = context.now_us.saturating_sub(due.at_us);
@@ -36,7 +35,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, limit: u16) -> Step<
             goes_on |= one(context, &due)?;
             done += 1;
         }
-        if rows.len() < limit {
+        if rows.len() < usize::from(limit) {
             return Ok(Outcome::Swept { done, more: goes_on });
         }
         after = rows.into_iter().next_back().map(|(key, _)| key);

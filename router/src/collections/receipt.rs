@@ -49,14 +49,7 @@ pub(crate) async fn receipt(
 ) -> Answer<Response> {
     let Named { access, name, space } = named;
     access.check(&space, Rights::READ)?;
-    let params: ReadParams = query::parse(&uri)?;
-    let wish = tokens::wish(
-        &access.tenant,
-        params.token.as_deref(),
-        &headers,
-        params.consistency,
-        params.max_staleness_ms,
-    )?;
+    let wish = query::parse::<ReadParams>(&uri)?.wish(&access, &headers)?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let erasure = ErasureId::parse(&id).ok_or_else(not_there)?;
     let of_partition = erasure.of_partition();

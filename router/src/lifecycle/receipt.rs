@@ -87,14 +87,7 @@ pub(crate) async fn receipt(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let (access, space) = caller.require(Rights::READ)?;
-    let params: ReadParams = query::parse(&uri)?;
-    let wish = tokens::wish(
-        &access.tenant,
-        params.token.as_deref(),
-        &headers,
-        params.consistency,
-        params.max_staleness_ms,
-    )?;
+    let wish = query::parse::<ReadParams>(&uri)?.wish(&access, &headers)?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let read = Reading { shared: &shared, access: &access, id: &id, wish: &wish, deadline };
     let (receipt, seen) = read.of(&space).await?;

@@ -29,6 +29,14 @@ pub(crate) struct ReadParams {
     pub(crate) max_staleness_ms: Option<u64>,
 }
 
+impl ReadParams {
+    /// Which state of a space the read may see, with the token that the headers carry.
+    pub(crate) fn wish(&self, access: &Access, headers: &HeaderMap) -> Answer<ReadWish> {
+        let token = self.token.as_deref();
+        tokens::wish(&access.tenant, token, headers, self.consistency, self.max_staleness_ms)
+    }
+}
+
 pub(crate) async fn get(
     State(shared): State<Arc<Shared>>,
     caller: InSpace,
@@ -37,14 +45,7 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let (access, place) = caller.require_place(Rights::READ)?;
-    let params: ReadParams = query::parse(&uri)?;
-    let wish = tokens::wish(
-        &access.tenant,
-        params.token.as_deref(),
-        &headers,
-        params.consistency,
-        params.max_staleness_ms,
-    )?;
+    let wish = query::parse::<ReadParams>(&uri)?.wish(&access, &headers)?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let fetched = fetch(&shared, &access, &place.partitions()?, &id, &wish, deadline).await?;
     let Fetched { memory, seen, .. } = fetched;

@@ -9,7 +9,6 @@ use crate::http::time::Deadline;
 use crate::http::{answer, query};
 use crate::nodes::{Client, ReadKind};
 use crate::shared::Shared;
-use crate::tokens;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
@@ -36,14 +35,7 @@ pub(crate) async fn history(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let (access, place) = caller.require_place(Rights::READ)?;
-    let params: ReadParams = query::parse(&uri)?;
-    let wish = tokens::wish(
-        &access.tenant,
-        params.token.as_deref(),
-        &headers,
-        params.consistency,
-        params.max_staleness_ms,
-    )?;
+    let wish = query::parse::<ReadParams>(&uri)?.wish(&access, &headers)?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let (shared, access, id, wish) = (&*shared, &access, &id, &wish);
     let look = |space: SpaceKey| async move {

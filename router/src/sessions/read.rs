@@ -59,9 +59,7 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let (access, space) = caller.require(Rights::READ)?;
-    let params: ReadParams = query::parse(&uri)?;
-    let token = params.token.as_deref();
-    let wish = tokens::wish(&access.tenant, token, &headers, params.consistency, params.max_staleness_ms)?;
+    let wish = query::parse::<ReadParams>(&uri)?.wish(&access, &headers)?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let (session, window, seen) = fetch(&shared, &access, &space, &id, &wish, deadline).await?;
     let version = session.version;

@@ -34,14 +34,7 @@ pub(crate) async fn export(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let (access, home) = caller.require_place(Rights::READ)?;
-    let params: ReadParams = query::parse(&uri)?;
-    let wish = tokens::wish(
-        &access.tenant,
-        params.token.as_deref(),
-        &headers,
-        params.consistency,
-        params.max_staleness_ms,
-    )?;
+    let wish = query::parse::<ReadParams>(&uri)?.wish(&access, &headers)?;
     let place = super::enter(&shared)?;
     let (spaces, level) = (home.partitions()?, wish.level);
     let mut export = Export { shared, access, spaces, at: 0, level, wish, end: End::default() };

@@ -131,7 +131,7 @@ fn a_closed_partition_takes_nothing_but_its_erasure() {
         replica.run(&Command::Sweep { limit: 16 });
     }
     let all = Write::Erase(EraseStep::Begin { id: "all".into(), selection: Selection::All });
-    for write in [add(vec![memory("late", "late")]), delete("x"), all] {
+    for write in [add(vec![memory("late", "late")]), super::delete("x"), all] {
         let outcome = replica.run(&of("a", write, None));
         assert_eq!(failed(outcome), (ErrorCode::Unavailable, refused.clone()), "for good");
     }

@@ -6,9 +6,8 @@ use holdfast_core::access::{Access, ApiKeyRow, ClusterRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::codec::Stored;
 use holdfast_core::collection::CollectionRow;
-use holdfast_core::command::{Add, Command, MetaCommand, NewMemory, Origin, SpaceCommand, Write};
+use holdfast_core::command::{Command, MetaCommand};
 use holdfast_core::keys::{self, meta};
-use holdfast_core::memory::IndexRow;
 use holdfast_core::outcome::Outcome;
 use holdfast_core::shard_map::ShardMap;
 use holdfast_core::space::{Shard, SpaceKey};
@@ -175,36 +174,6 @@ impl Cluster {
         let mut groups = self.groups.lock().unwrap();
         let state = &groups.entry(self.owner(space).0).or_default().state;
         reads::ids(state, space)
-    }
-
-    /// Stores a memory as another router would.
-    pub fn add_plain(&self, space: &SpaceKey, id: &str) {
-        let index = IndexRow { id: id.into(), importance: 0.5, ..IndexRow::default() };
-        let memory = NewMemory {
-            id_chosen: true,
-            content: id.into(),
-            tokens: 1,
-            text_hash: 1,
-            confidence: 1.0,
-            statements: Vec::new(),
-            whole: false,
-            conflicts: Vec::new(),
-            source: None,
-            derived_from: Vec::new(),
-            chunks: Vec::new(),
-            index,
-            event_given: false,
-        };
-        let add = Add {
-            origin: Origin::Caller,
-            model: None,
-            vectors_given: false,
-            partial: false,
-            items: vec![memory],
-        };
-        let command = SpaceCommand { space: space.clone(), idempotency: None, write: Write::Add(add) };
-        let (outcome, _) = self.apply(self.owner(space).0, &Command::Space(Box::new(command)));
-        assert!(matches!(outcome, Outcome::Items { .. }), "{outcome:?}");
     }
 
     /// Moves a space, with all that is in its shard, to another one that is empty.
