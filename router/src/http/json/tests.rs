@@ -43,7 +43,11 @@ fn every_fault_names_its_field() {
     for (text, field, words) in [
         (r#"{"items":[{"name":"a"},{"name":7}]}"#, "items[1].name", "must be a string"),
         (r#"{"items":[{"name":"a","weight":"x"}]}"#, "items[0].weight", "must be a number"),
-        (r#"{"items":[{"name":"a","count":-1}]}"#, "items[0].count", "a whole number that is not negative, not integer -1"),
+        (
+            r#"{"items":[{"name":"a","count":-1}]}"#,
+            "items[0].count",
+            "a whole number that is not negative, not integer -1",
+        ),
         (r#"{"items":[{"name":"a","count":1.5}]}"#, "items[0].count", "whole number"),
         (r#"{"items":[{}]}"#, "items[0].name", "is missing"),
         (r#"{"items":[{"name":"a","nmae":"b"}]}"#, "items[0].nmae", "not a field"),
