@@ -134,6 +134,20 @@ async fn receipt(api: &common::Api, user: &str, id: &str) -> serde_json::Value {
     panic!("copies remain: {}", api.get(&format!("/v1/users/{user}/erasures/{id}")).await.1);
 }
 
+/// Recalls until the vector of bob's memory is in a file of the index.
+async fn indexed(api: &common::Api, data: &Path, embedding: &[f32], halves: &[u8]) {
+    for _ in 0..600 {
+        let recall = json!({"query": "bob", "embedding": embedding, "relevance": "vector"});
+        let answer = api.ok("/v1/users/bob/recall", &recall).await;
+        assert_eq!(answer["results"].as_array().map(Vec::len), Some(1), "{answer}");
+        if answer["index"] == "ivf" && holding(data, halves).iter().any(|path| path.contains("indices")) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the vector is in no file of the index");
+}
+
 /// The proof is a search of every file of every node for the very bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_of_what_was_erased_once_the_receipt_says_so() {
@@ -141,7 +155,8 @@ async fn nothing_is_left_of_what_was_erased_once_the_receipt_says_so() {
     const SESSION: &str = "session-to-be-forgotten-8842";
     const KEPT: &str = "Wm3-kept-Jx5-留下";
     let data = scratch();
-    let arguments = ["--snapshot-log-bytes", LOG_BYTES, "--erase-after-ms", "0"];
+    let arguments =
+        ["--snapshot-log-bytes", LOG_BYTES, "--erase-after-ms", "0", "--ivf-from-vectors", "1"];
     let server = Server::start_with(data.path(), Model::Absent, &arguments);
     let api = server.api();
     let mut load = Load::default();
@@ -150,7 +165,11 @@ async fn nothing_is_left_of_what_was_erased_once_the_receipt_says_so() {
     let memories: Vec<_> = (0..40).map(memory).collect();
     api.ok("/v1/users/ann/memories", &json!({ "memories": memories })).await;
     api.add("ann", &[KEPT]).await;
-    api.add("bob", &[&format!("{TEXT} of bob")]).await;
+    // Bob's memory has a vector, which goes into a file of the index once somebody recalls.
+    let embedding = [0.31f32, -0.47, 0.11, 0.73, -0.29, 0.17, 0.05, -0.13];
+    let halves = holdfast_core::vector::Vector::quantise(&embedding).unwrap().halves;
+    let of_bob = json!({"content": format!("{TEXT} of bob"), "embedding": embedding});
+    api.ok("/v1/users/bob/memories", &json!({ "memories": [of_bob] })).await;
     load.run(&api, Duration::from_secs(1), || ()).await;
     load.repeat_open(&api).await;
     // An erasure that matches nothing makes new snapshot files and databases, with the text in them.
@@ -163,6 +182,7 @@ async fn nothing_is_left_of_what_was_erased_once_the_receipt_says_so() {
         let request = api.request(reqwest::Method::PATCH, &format!("/v1/users/ann/memories/gone-{n}"));
         assert!(api.send(request.json(&body)).await.unwrap().0.is_success());
     }
+    indexed(&api, data.path(), &embedding, &halves).await;
     let places = holding(data.path(), TEXT.as_bytes());
     for place in ["raft", "sled-", "snapshots"] {
         assert!(places.iter().any(|path| path.contains(place)), "the test is about {place}: {places:?}");
@@ -181,6 +201,7 @@ async fn nothing_is_left_of_what_was_erased_once_the_receipt_says_so() {
     let of_bob = receipt(&api, "bob", begun["id"].as_str().unwrap()).await;
     assert_eq!(of_bob["erased"]["memories"], 1);
     assert_eq!(holding(data.path(), TEXT.as_bytes()), Vec::<String>::new());
+    assert_eq!(holding(data.path(), &halves), Vec::<String>::new(), "nor its vector");
     assert!(!holding(data.path(), KEPT.as_bytes()).is_empty(), "the search finds what is there");
 
     // Nothing comes back: after a kill, a lost state, a lost node, and with the log that was kept.

@@ -311,6 +311,37 @@ SPACES = Row(
                 ),
             ),
         ),
+        Panel(
+            "Graphs and lists",
+            "Graphs (HNSW) and inverted lists (IVF) that answer, per node.",
+            "none where spaces are small; the exact scan answers then.",
+            "none",
+            (
+                Query("sum by (node) (holdfast_graphs{<node>})", "node {{node}}: graphs"),
+                Query("sum by (node) (holdfast_lists{<node>})", "node {{node}}: lists"),
+            ),
+        ),
+        Panel(
+            "Building of graphs and lists",
+            "Share of a processor that builds graphs and lists, per node.",
+            "high for a while after loading large spaces for the first time; all the time: graphs are lost and built again, look at Spaces dropped.",
+            "percentunit",
+            (
+                Query("sum by (node) (rate(holdfast_graph_build_seconds_total{<node>}[<rate>]))", "node {{node}}: graphs"),
+                Query("sum by (node) (rate(holdfast_list_build_seconds_total{<node>}[<rate>]))", "node {{node}}: lists"),
+            ),
+        ),
+        Panel(
+            "Graphs and lists given up",
+            "Graphs and lists given up for want of room, and files of them that failed, per second.",
+            "graphs: raise node.spaces_bytes; lists: the disk is full; files: look at the log for the disk's errors.",
+            "ops",
+            (
+                Query("sum by (node) (rate(holdfast_graphs_refused_total{<node>}[<rate>]))", "node {{node}}: graphs"),
+                Query("sum by (node) (rate(holdfast_lists_refused_total{<node>}[<rate>]))", "node {{node}}: lists"),
+                Query("sum by (node) (rate(holdfast_index_files_failed_total{<node>}[<rate>]))", "node {{node}}: files"),
+            ),
+        ),
     ),
 )
 

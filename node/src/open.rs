@@ -42,7 +42,10 @@ pub(crate) async fn open_states(
 ) -> Result<BTreeMap<GroupId, Arc<ShardState>>, StartError> {
     let (dir, shards, cluster) = (config.dir.join("shards"), config.shards, config.cluster_id.clone());
     let share = config.state_cache_bytes / (u64::from(shards) + 1);
-    let spaces = Arc::new(Spaces::with_indices(config.spaces_bytes, config.index));
+    let indices = config.dir.join("indices");
+    let spaces = Spaces::open(config.spaces_bytes, config.index, &indices)
+        .map_err(|error| StartError::Io { path: indices, error })?;
+    let spaces = Arc::new(spaces);
     // Dropped with this future: a start that is given up ends between two states.
     let given_up = CancellationToken::new();
     let opening = given_up.clone();

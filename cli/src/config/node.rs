@@ -42,10 +42,15 @@ pub(crate) struct NodeSection {
     #[schemars(range(min = 16_777_216u64, max = 1_099_511_627_776u64))]
     pub(crate) spaces_bytes: u64,
     /// A space with at least so many vectors of one model gets a graph of them (HNSW) beside its image,
-    /// which takes twice the memory and finds the nearest in less time than a scan. 0: none gets one, and
-    /// every answer is exact.
+    /// which takes twice the memory and finds the nearest in less time than a scan. The graph is saved in the
+    /// node's folder. 0: none gets one; with `node.ivf_from_vectors` 0 too, every answer is exact.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub(crate) graph_from_vectors: usize,
+    /// A space with at least so many vectors of one model has them in a file in the node's folder, in inverted lists
+    /// (IVF), and not in memory: that takes some twenty bytes a vector in place of two a dimension, and recalls
+    /// that read from the disk. 0: none has.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub(crate) ivf_from_vectors: usize,
     /// A shard writes a snapshot file, and lets go of the log before it, once so much log has come
     /// since the last file. Smaller values shorten a start after a power cut and write more.
     #[schemars(range(min = 16_384u64, max = 1_099_511_627_776u64))]
@@ -88,6 +93,7 @@ impl Default for NodeSection {
             state_cache_bytes: 128 << 20,
             spaces_bytes: 512 << 20,
             graph_from_vectors: 20_000,
+            ivf_from_vectors: 500_000,
             snapshot_log_bytes: 64 << 20,
             log_keep_bytes: 2 << 30,
             erase_log_after_ms: 1_800_000,

@@ -111,6 +111,9 @@ impl Nodes {
         if let Some(after) = self.tuning.erase_after {
             (config.erasure.log_after, config.erasure.database_after) = (after, after);
         }
+        if let Some(from) = self.tuning.lists_from {
+            config.index.lists_from = from;
+        }
         if let Some(bytes) = self.tuning.snapshot_log_bytes {
             config.snapshots.log_bytes_min = bytes;
             config.snapshots.look_every = Duration::from_millis(100);

@@ -55,6 +55,9 @@ pub(crate) struct DevArgs {
     /// Let go of copies of what was erased so many milliseconds after its rows: for tests
     #[arg(long, hide = true, value_name = "MS")]
     erase_after_ms: Option<u64>,
+    /// Put the vectors of a space into lists in a file from so many on: for tests
+    #[arg(long, hide = true, value_name = "N")]
+    ivf_from_vectors: Option<usize>,
 }
 
 /// What tests want otherwise than it is.
@@ -64,12 +67,15 @@ struct Tuning {
     snapshot_log_bytes: Option<u64>,
     /// After which time copies of what was erased go.
     erase_after: Option<Duration>,
+    /// From how many vectors on a space has them in a file.
+    lists_from: Option<usize>,
 }
 
 impl Tuning {
     fn of(args: &DevArgs) -> Self {
         let erase_after = args.erase_after_ms.map(Duration::from_millis);
-        Self { snapshot_log_bytes: args.snapshot_log_bytes, erase_after }
+        let lists_from = args.ivf_from_vectors;
+        Self { snapshot_log_bytes: args.snapshot_log_bytes, erase_after, lists_from }
     }
 }
 

@@ -78,9 +78,10 @@ fn tune(node: &mut NodeConfig, config: &Config) {
     let section = &config.node;
     node.state_cache_bytes = section.state_cache_bytes;
     node.spaces_bytes = usize::try_from(section.spaces_bytes).unwrap_or(usize::MAX);
-    node.index = match section.graph_from_vectors {
-        0 => IndexSettings { choice: IndexChoice::Exact, ..IndexSettings::default() },
-        graph_from => IndexSettings { choice: IndexChoice::Auto, graph_from },
+    node.index = IndexSettings {
+        choice: IndexChoice::Auto,
+        graph_from: section.graph_from_vectors,
+        lists_from: section.ivf_from_vectors,
     };
     node.heartbeat = Duration::from_millis(section.heartbeat_ms);
     node.search_threads = section.search_threads;

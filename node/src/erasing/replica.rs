@@ -64,12 +64,14 @@ struct Pass {
     began: u64,
     /// The last index up to which images, the log and the database are to be let go of, if they are.
     images: Option<u64>,
+    /// Files of an index could not be removed.
+    images_kept: bool,
     log: Option<u64>,
     database: Option<u64>,
 }
 
 impl Pass {
-    /// Takes one erasure in. The image of its space goes at once.
+    /// Takes one erasure in. The image of its space goes at once, with the files of its index.
     fn take(&mut self, state: &ShardState, open: &Open, settings: &EraseSettings, now_us: i64) {
         let (Phase::Purging, Some(index), Some(removed_us)) =
             (open.row.phase, open.row.removed_index, open.row.removed_us)
@@ -82,8 +84,13 @@ impl Pass {
         };
         let forgotten = state.forgotten();
         if forgotten.images < index {
-            state.spaces().forget(|live| *live == open.space);
-            self.images = self.images.max(Some(index));
+            match state.spaces().erase(&open.space) {
+                Ok(()) => self.images = self.images.max(Some(index)),
+                Err(error) => {
+                    tracing::warn!(space = %open.space, %error, "the files of an index keep what was erased; it is tried again");
+                    self.images_kept = true;
+                }
+            }
         }
         if forgotten.log < index && is_due(settings.log_after) {
             self.log = self.log.max(Some(index));
@@ -146,7 +153,7 @@ impl Look<'_> {
         if !part.ended {
             return Ok(None);
         }
-        if let Some(index) = pass.images {
+        if let Some(index) = pass.images.filter(|_| !pass.images_kept) {
             state.forgot_images(index.min(pass.began));
         }
         let purged = match pass.log {

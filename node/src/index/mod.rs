@@ -2,7 +2,8 @@
 //!
 //! An idle space is rows on disk and costs no memory. The first recall loads its [`Image`], columns
 //! in memory built from the index rows alone, and later recalls scan that: every visible row, so
-//! the answer is exact. [`Spaces`] keeps the images in use, bounded in bytes, and up to date.
+//! the answer is exact. Larger ones get a graph of their vectors, and the largest have these in a file, in
+//! lists. [`Spaces`] keeps the images in use, bounded in bytes, and up to date.
 //!
 //! The images are a cache of the state. Two invariants, each held by a test:
 //! - **An image is the state.** Whatever puts and removes made it, it answers as one freshly built
@@ -10,9 +11,11 @@
 //! - **A recall that starts after a write was acknowledged sees it**, and no recall ever sees a
 //!   part of a batch. [`Spaces`] says how.
 
+mod files;
 mod graph;
 mod image;
 mod intern;
+mod lists;
 mod postings;
 mod search;
 mod settings;

@@ -12,26 +12,47 @@ pub enum IndexChoice {
 pub struct IndexSettings {
     /// Which index is wanted.
     pub choice: IndexChoice,
-    /// With [`IndexChoice::Auto`]: vectors of one model from which a space gets a graph. It keeps the graph
-    /// until it has fewer than half as many, so that a space at the border does not go to and fro.
+    /// With [`IndexChoice::Auto`]: vectors of one model from which a space gets a graph; 0 for none. It keeps the
+    /// graph until it has fewer than half as many, so that a space at the border does not go to and fro.
     pub graph_from: usize,
+    /// The same for lists in a file, in place of the graph and of vectors in memory.
+    pub lists_from: usize,
 }
 
 impl Default for IndexSettings {
-    /// A graph from 20,000 vectors on, where it answers in less time than a scan.
+    /// A graph from 20,000 vectors on, where it answers in less time than a scan, and lists from 500,000 on, where
+    /// vectors take more memory than all else.
     fn default() -> Self {
-        Self { choice: IndexChoice::Auto, graph_from: 20_000 }
+        Self { choice: IndexChoice::Auto, graph_from: 20_000, lists_from: 500_000 }
     }
 }
 
 impl IndexSettings {
     /// Whether so many vectors are worth a graph.
     pub(super) fn wants_graph(&self, vectors: usize) -> bool {
-        self.choice == IndexChoice::Auto && vectors >= self.graph_from.max(1)
+        self.wants(self.graph_from, vectors)
     }
 
     /// Whether a graph over so many is worth keeping.
     pub(super) fn keeps_graph(&self, vectors: usize) -> bool {
-        self.choice == IndexChoice::Auto && vectors >= self.graph_from / 2
+        self.keeps(self.graph_from, vectors)
+    }
+
+    /// Whether so many vectors are worth lists.
+    pub(super) fn wants_lists(&self, vectors: usize) -> bool {
+        self.wants(self.lists_from, vectors)
+    }
+
+    /// Whether lists of so many are worth keeping.
+    pub(super) fn keeps_lists(&self, vectors: usize) -> bool {
+        self.keeps(self.lists_from, vectors)
+    }
+
+    fn wants(&self, from: usize, vectors: usize) -> bool {
+        self.choice == IndexChoice::Auto && from > 0 && vectors >= from
+    }
+
+    fn keeps(&self, from: usize, vectors: usize) -> bool {
+        self.choice == IndexChoice::Auto && from > 0 && vectors >= from / 2
     }
 }

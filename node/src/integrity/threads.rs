@@ -244,8 +244,10 @@ impl Worker {
                     first = ?report.differences.first(),
                     "the image of a space is not what is stored; it is dropped, and loaded anew when it is needed"
                 );
-                // A cache that is wrong costs one load.
-                state.spaces().forget(|other| other == space);
+                // A cache that is wrong costs one load. Its files may be what is wrong.
+                if let Err(error) = state.spaces().erase(space) {
+                    tracing::error!(group, %error, "the files of an index that is wrong cannot be removed");
+                }
             }
             Ok(None) => {}
             Err(error) => {

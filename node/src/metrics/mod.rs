@@ -7,6 +7,7 @@
 
 mod applies;
 mod calls;
+mod indices;
 mod integrity;
 mod jobs;
 mod reads;

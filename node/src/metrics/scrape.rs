@@ -1,6 +1,7 @@
 //! What is read when somebody asks: states that the parts of the node know, and counts that they
 //! keep anyway. Nothing of it costs anything on the path of a call.
 
+use super::indices;
 use crate::raft::{Group, GroupId, GroupStatus, LogStats, RaftNode, TIME_BOUNDS_US, TimeCounts};
 use crate::shard::ShardState;
 use holdfast_core::memory::Kind;
@@ -11,10 +12,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A metric of this kind: name, help, labels and type.
-struct Def(&'static str, &'static str, &'static [&'static str], MetricType);
+pub(super) struct Def(
+    pub(super) &'static str,
+    pub(super) &'static str,
+    pub(super) &'static [&'static str],
+    pub(super) MetricType,
+);
 
-const C: MetricType = MetricType::COUNTER;
-const G: MetricType = MetricType::GAUGE;
+pub(super) const C: MetricType = MetricType::COUNTER;
+pub(super) const G: MetricType = MetricType::GAUGE;
 const GROUP: &[&str] = &["group"];
 
 const GROUPS: Def = Def(
@@ -208,7 +214,7 @@ impl Scraper {
             let labels = labels.iter().map(|label| (*label).to_owned()).collect();
             Desc::new((*name).to_owned(), (*help).to_owned(), labels, HashMap::new())
         };
-        let descs = ALL.into_iter().map(desc).collect::<prometheus::Result<Vec<Desc>>>()?;
+        let descs = ALL.into_iter().chain(indices::ALL).map(desc).collect::<prometheus::Result<Vec<Desc>>>()?;
         Ok(Self { sources: Arc::default(), descs: Arc::new(descs) })
     }
 
@@ -318,6 +324,7 @@ impl Sources {
         families.add(&SPACES_BUDGET, &[], self.spaces_budget as f64);
         families.add(&SPACES_EVICTED, &[], usage.evicted as f64);
         families.add(&SPACES_WORN, &[], usage.worn as f64);
+        indices::add(families, &usage);
     }
 }
 
@@ -363,10 +370,10 @@ fn histogram(times: &TimeCounts) -> Histogram {
 
 /// Families by name.
 #[derive(Default)]
-struct Families(BTreeMap<&'static str, MetricFamily>);
+pub(super) struct Families(BTreeMap<&'static str, MetricFamily>);
 
 impl Families {
-    fn add(&mut self, def: &Def, labels: &[String], value: f64) {
+    pub(super) fn add(&mut self, def: &Def, labels: &[String], value: f64) {
         let pair = |(name, value): (&&str, &String)| {
             let mut pair = LabelPair::default();
             pair.set_name((*name).to_owned());
@@ -422,7 +429,7 @@ mod tests {
     #[test]
     fn without_a_node_there_is_nothing_to_tell() {
         let scraper = Scraper::new().expect("the definitions are valid");
-        assert_eq!(scraper.desc().len(), ALL.len());
+        assert_eq!(scraper.desc().len(), ALL.len() + indices::ALL.len());
         assert!(scraper.collect().is_empty());
     }
 }

@@ -141,7 +141,7 @@ impl Search<'_> {
     fn on_image<T>(
         &self,
         filter: &Filter,
-        work: impl FnOnce(&Image, &Query<'_>) -> Result<T, Refused>,
+        work: impl Fn(&Image, &Query<'_>) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         let Self { rows, request, trace, deadline, metrics } = *self;
         let (state, space, settings) = (rows.state(), rows.space(), rows.settings());
@@ -200,9 +200,16 @@ impl Search<'_> {
             ..Query::default()
         };
         let loading = Instant::now();
-        let image = state.spaces().get(space, &state.reader(), deadline).map_err(not_loaded)?;
+        let load = || state.spaces().get(space, &state.reader(), deadline).map_err(not_loaded);
+        let image = load()?;
         metrics.step(Step::Load, loading);
-        work(&image.read(), &query)
+        let answer = work(&image.read(), &query);
+        if answer.is_ok() || !image.read().is_damaged() {
+            return answer;
+        }
+        // The next image is loaded without the file that could not be read.
+        drop(image);
+        work(&load()?.read(), &query)
     }
 }
 

@@ -5,11 +5,16 @@
 //! row by row. A row that dies stays in the graph, behind the mask of the live rows, until the graph is built
 //! anew.
 //!
+//! A graph that was built is saved in a file. The next image of its space numbers its rows in another way, so the
+//! nodes get the numbers of the rows that have the same memory and the same vector; what has no row any more is
+//! dead, and what has no node yet is added.
+//!
 //! # Locks
 //! usearch lets threads search while another adds, but not while it grows: that ends in a crash. Its lists of
 //! neighbours are read without synchronisation, too. So whatever changes the graph holds the write side of
 //! its lock, one vector at a time (well below a millisecond), and searches hold the read side.
 
+mod file;
 mod slots;
 mod upkeep;
 
@@ -37,6 +42,8 @@ const NODE_BYTES: usize = 350;
 pub(super) struct Graph {
     index: RwLock<usearch::Index>,
     dims: usize,
+    /// How often it was loaded from a file: the upper half of the keys of the nodes that have a row.
+    generation: u32,
     /// Rows below this are in the graph, as far as they have a vector of its model and were alive.
     upto: AtomicU32,
     /// Rows below this are in it or on their way.
@@ -45,6 +52,8 @@ pub(super) struct Graph {
     capacity: AtomicUsize,
     dead: AtomicUsize,
     bytes: AtomicUsize,
+    /// Nodes that are in its file.
+    saved: AtomicUsize,
 }
 
 /// Why a graph cannot be made or used. The scan answers in its place.
@@ -77,12 +86,14 @@ impl Graph {
         let graph = Self {
             index: RwLock::new(usearch::Index::new(&options).map_err(failed)?),
             dims,
+            generation: 0,
             upto: AtomicU32::new(0),
             claimed: AtomicU32::new(0),
             size: AtomicUsize::new(0),
             capacity: AtomicUsize::new(0),
             dead: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            saved: AtomicUsize::new(0),
         };
         Ok(graph)
     }
@@ -151,7 +162,7 @@ impl Graph {
                     self.dims
                 )));
             }
-            self.index.write().add(u64::from(*row), usearch::f16::from_i16s(values)).map_err(failed)?;
+            self.index.write().add(self.key(*row), usearch::f16::from_i16s(values)).map_err(failed)?;
             self.size.fetch_add(1, Ordering::Relaxed);
         }
         self.bytes.store(self.bytes_at(self.size()), Ordering::Relaxed);
@@ -175,13 +186,39 @@ impl Graph {
         let last = found.distances.last().copied().unwrap_or(f32::NAN);
         // A graph of fewer nodes answers them all, but those that it does not reach.
         let ceiling = if last.is_finite() { (1.0 - last + ROUNDING).min(1.0) } else { 1.0 };
-        let rows = found.keys.into_iter().filter_map(|key| u32::try_from(key).ok()).collect();
+        let rows = found.keys.into_iter().filter_map(|key| self.row(key)).collect();
         Ok(Nearest { rows, ceiling, upto })
     }
 
     /// Whether a row is in the graph.
     pub(super) fn holds(&self, row: u32) -> bool {
-        self.index.read().contains(u64::from(row))
+        self.index.read().contains(self.key(row))
+    }
+
+    /// Whether it came from a file.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.generation > 0
+    }
+
+    /// Whether an eighth of the nodes are not in its file.
+    pub(super) fn is_unsaved(&self) -> bool {
+        let size = self.size();
+        size > 0 && size.saturating_sub(self.saved.load(Ordering::Relaxed)) * 8 >= size
+    }
+
+    /// Notes that its file has so many nodes.
+    pub(super) fn note_saved(&self, nodes: usize) {
+        self.saved.store(nodes, Ordering::Relaxed);
+    }
+
+    fn key(&self, row: u32) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(row)
+    }
+
+    /// The row of a node; none of one that was dead when the graph was loaded.
+    fn row(&self, key: u64) -> Option<u32> {
+        let row = u32::try_from(key & u64::from(u32::MAX)).ok()?;
+        (key >> 32 == u64::from(self.generation)).then_some(row)
     }
 }
 

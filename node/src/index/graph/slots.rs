@@ -1,6 +1,9 @@
 use super::{Graph, GraphError, bits};
-use crate::index::image::Image;
+use crate::index::image::{Columns, Image};
+use crate::index::lists::Built;
 use crate::index::settings::IndexSettings;
+use crate::index::vectors::Arena;
+use holdfast_core::score::flag;
 use std::sync::Arc;
 
 /// Vectors added in one step, between two looks at the image.
@@ -16,10 +19,13 @@ pub(in crate::index) struct Graphs {
     slots: Vec<Slot>,
     /// There was no memory for a graph: it is not tried again before the image is loaded anew.
     refused: bool,
+    /// The same for lists, and for want of room on the disk.
+    lists_refused: bool,
 }
 
+/// The graphs of one model.
 #[derive(Debug, Default)]
-struct Slot {
+pub(in crate::index) struct Slot {
     serving: Option<Arc<Graph>>,
     building: Option<Arc<Graph>>,
 }
@@ -33,8 +39,12 @@ pub(in crate::index) enum Step {
     Add(Arc<Graph>, Vec<(u32, Vec<i16>)>, u32),
     /// The new graph has caught up.
     Serve(usize),
-    /// The space became too small for a graph.
+    /// The space became too small for a graph, or has lists.
     Drop(usize),
+    /// Save the graph that serves.
+    Save(usize, Arc<Graph>),
+    /// Put the vectors into lists, in a file.
+    List(usize),
 }
 
 impl Graphs {
@@ -66,6 +76,11 @@ impl Graphs {
         self.refused = true;
         self.slots.iter_mut().for_each(|slot| slot.building = None);
     }
+
+    /// Makes no lists, for good.
+    pub(in crate::index) fn refuse_lists(&mut self) {
+        self.lists_refused = true;
+    }
 }
 
 impl Image {
@@ -82,6 +97,8 @@ impl Image {
             Due::Serve => Some(Step::Serve(arena)),
             Due::Drop => Some(Step::Drop(arena)),
             Due::Add(graph) => Some(self.rows_for(arena, graph)),
+            Due::Save(graph) => Some(Step::Save(arena, Arc::clone(graph))),
+            Due::List => Some(Step::List(arena)),
         };
         (0..self.vectors.arenas()).find_map(due)
     }
@@ -104,20 +121,31 @@ impl Image {
         }
     }
 
-    /// Lets the graph that was filled serve.
-    pub(in crate::index) fn serve(&mut self, arena: usize) {
-        if let Some(slot) = self.graphs.slots.get_mut(arena)
-            && let Some(graph) = slot.building.take()
-        {
-            slot.serving = Some(graph);
-        }
+    /// Lets the graph that was filled serve. Answers the one before, which is to be freed when nobody waits, and
+    /// whether the new one was built here, not loaded.
+    #[must_use]
+    pub(in crate::index) fn serve(&mut self, arena: usize) -> (Option<Arc<Graph>>, bool) {
+        let Some(slot) = self.graphs.slots.get_mut(arena) else { return (None, false) };
+        let Some(graph) = slot.building.take() else { return (None, false) };
+        let is_built = !graph.is_loaded();
+        (slot.serving.replace(graph), is_built)
     }
 
-    /// Drops what an arena has.
-    pub(in crate::index) fn drop_graphs(&mut self, arena: usize) {
-        if let Some(slot) = self.graphs.slots.get_mut(arena) {
-            *slot = Slot::default();
-        }
+    /// Takes away what an arena has, to be freed when nobody waits.
+    #[must_use]
+    pub(in crate::index) fn drop_graphs(&mut self, arena: usize) -> Slot {
+        self.graphs.slots.get_mut(arena).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Lets lists serve. Answers the vectors that were there before, which are to be freed when nobody waits;
+    /// `None` if the lists do not have every vector.
+    #[must_use]
+    pub(in crate::index) fn adopt(&mut self, arena: usize, built: Built) -> Option<Arena> {
+        let Columns { place, flags, .. } = &mut self.columns;
+        let is_live = |row: u32| flags.get(row as usize).is_some_and(|flags| flags & flag::LIVE != 0);
+        let before = self.vectors.adopt(arena, built.lists, built.rows, place, is_live)?;
+        self.vectors.keep(arena, built.resident);
+        Some(before)
     }
 
     /// Whether the graph of a row's vector has the row, or leaves it to the tail.
@@ -139,7 +167,7 @@ impl Image {
                 graph.add(&rows, upto).unwrap();
             }
             self.begin(arena, graph);
-            self.serve(arena);
+            let _ = self.serve(arena);
         }
     }
 
@@ -150,6 +178,9 @@ impl Image {
             slot.map_or((None, None), |slot| (slot.serving.as_ref(), slot.building.as_ref()));
         let rows = self.rows_count();
         let tail = |graph: &Graph| rows.saturating_sub(graph.upto());
+        if let Some(due) = self.lists_due(arena, live, settings) {
+            return due;
+        }
         match (serving, building) {
             (None, None) if !settings.wants_graph(live) || self.graphs.refused => Due::Nothing,
             (None, None) => Due::Begin,
@@ -158,8 +189,24 @@ impl Image {
             (_, Some(graph)) => Due::Add(graph),
             (Some(graph), None) if graph.is_worn() && !self.graphs.refused => Due::Begin,
             (Some(graph), None) if tail(graph) >= TAIL_ROWS && !self.graphs.refused => Due::Add(graph),
+            (Some(graph), None) if graph.is_unsaved() => Due::Save(graph),
             (Some(_), None) => Due::Nothing,
         }
+    }
+
+    /// What is to be done for the lists of an arena. `None` if it has none and needs none.
+    fn lists_due(&self, arena: usize, live: usize, settings: &IndexSettings) -> Option<Due<'_>> {
+        let is_refused = self.graphs.lists_refused;
+        let Some(listed) = self.vectors.listed(arena) else {
+            return (settings.wants_lists(live) && !is_refused).then_some(Due::List);
+        };
+        let has_graph = self.graphs.slots.get(arena).is_some_and(Slot::is_used);
+        Some(match () {
+            () if has_graph => Due::Drop,
+            () if is_refused => Due::Nothing,
+            () if listed.lists().is_plain() || listed.is_worn(self.vectors.tail(arena)) => Due::List,
+            () => Due::Nothing,
+        })
     }
 
     fn rows_for(&self, arena: usize, graph: &Arc<Graph>) -> Step {
@@ -167,7 +214,9 @@ impl Image {
         let end = self.rows_count().min(upto.saturating_add(STEP_ROWS));
         let mut rows = Vec::with_capacity(STEP_VECTORS);
         while upto < end && rows.len() < STEP_VECTORS {
-            if let Some(values) = self.vector_in(arena, upto) {
+            // One that came from a file has most of them.
+            let is_new = !graph.is_loaded() || !graph.holds(upto);
+            if let Some(values) = self.vector_in(arena, upto).filter(|_| is_new) {
                 rows.push((upto, bits(values)));
             }
             upto += 1;
@@ -183,4 +232,12 @@ enum Due<'a> {
     Add(&'a Arc<Graph>),
     Serve,
     Drop,
+    Save(&'a Arc<Graph>),
+    List,
+}
+
+impl Slot {
+    fn is_used(&self) -> bool {
+        self.serving.is_some() || self.building.is_some()
+    }
 }

@@ -1,9 +1,12 @@
-//! Building graphs and keeping them up to date, on threads of their own.
+//! Building graphs and lists and keeping them up to date, on threads of their own.
 
+use super::file::{SaveError, Site};
 use super::{Graph, GraphError, Step};
+use crate::index::files::{FileError, Files};
 use crate::index::image::{Image, SharedImage};
+use crate::index::lists;
 use crate::index::settings::IndexSettings;
-use crate::index::spaces::Table;
+use crate::index::spaces::Tables;
 use holdfast_core::space::SpaceKey;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::{HashSet, VecDeque};
@@ -27,6 +30,16 @@ pub(in crate::index) struct Done {
     pub(in crate::index) adding: Duration,
     /// Graphs given up for want of memory.
     pub(in crate::index) refused: u64,
+    /// Graphs that came from their files.
+    pub(in crate::index) loaded: u64,
+    /// Lists that came to serve.
+    pub(in crate::index) listed: u64,
+    /// Time for making lists.
+    pub(in crate::index) listing: Duration,
+    /// Lists given up for want of room.
+    pub(in crate::index) lists_refused: u64,
+    /// Files of graphs that were damaged or could not be written.
+    pub(in crate::index) files_failed: u64,
 }
 
 /// The threads, which start with the first image that needs them.
@@ -39,7 +52,8 @@ pub(in crate::index) struct Upkeep {
 #[derive(Debug)]
 struct Shared {
     settings: IndexSettings,
-    table: Arc<Mutex<Table>>,
+    table: Arc<Tables>,
+    files: Arc<Files>,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -62,8 +76,8 @@ struct Job {
 }
 
 impl Upkeep {
-    pub(in crate::index) fn new(settings: IndexSettings, table: Arc<Mutex<Table>>) -> Self {
-        let shared = Shared { settings, table, state: Mutex::default(), wake: Condvar::new() };
+    pub(in crate::index) fn new(settings: IndexSettings, table: Arc<Tables>, files: Arc<Files>) -> Self {
+        let shared = Shared { settings, table, files, state: Mutex::default(), wake: Condvar::new() };
         Self { shared: Arc::new(shared), threads: Mutex::default() }
     }
 
@@ -169,61 +183,136 @@ impl Shared {
     fn turn(&self, job: &Job) -> bool {
         for _ in 0..TURN_STEPS {
             let Some(image) = job.image.upgrade() else { return false };
-            let is_live = self.table.lock().is_live(&job.space, &image);
-            if !is_live || self.is_stopped() {
+            if !self.is_wanted(&job.space, &image) {
                 return false;
             }
             let step = image.read().next_step(&self.settings);
             let Some(step) = step else { return false };
-            if let Err(error) = self.take(&image, &step) {
-                tracing::warn!(space = %job.space, %error, "no graph for a space; scans answer");
-                image.write().graphs.refuse();
-                self.state.lock().done.refused += 1;
-                return false;
+            match self.take(&job.space, &image, &step) {
+                Ok(()) => {}
+                Err(SaveError::File(FileError::GivenUp)) => return false,
+                Err(error) => self.refuse(&job.space, &image, &step, &error),
             }
-            // Under the image's lock: what is counted last is what it has.
-            let reading = image.read();
-            self.table.lock().resize(&job.space, &image, reading.size(), false);
+            self.table.resize(&job.space, &image);
         }
         true
     }
 
-    fn is_stopped(&self) -> bool {
-        self.state.lock().stopped
+    /// Whether an image is the live one of its space, and there is time.
+    fn is_wanted(&self, space: &SpaceKey, image: &SharedImage) -> bool {
+        let stopped = self.state.lock().stopped;
+        !stopped && self.table.lock().is_live(space, image)
     }
 
-    fn take(&self, image: &SharedImage, step: &Step) -> Result<(), GraphError> {
+    fn refuse(&self, space: &SpaceKey, image: &SharedImage, step: &Step, error: &SaveError) {
+        match step {
+            Step::List(_) => {
+                tracing::warn!(%space, %error, "the vectors of a space stay where they are, without new lists");
+                image.write().graphs.refuse_lists();
+                self.state.lock().done.lists_refused += 1;
+            }
+            Step::Save(_, graph) => {
+                tracing::warn!(%space, %error, "the graph of a space is not saved; it will be built anew");
+                graph.note_saved(usize::MAX);
+                self.state.lock().done.files_failed += 1;
+            }
+            _ => {
+                tracing::warn!(%space, %error, "no graph for a space; scans answer");
+                image.write().graphs.refuse();
+                self.state.lock().done.refused += 1;
+            }
+        }
+    }
+
+    fn take(&self, space: &SpaceKey, image: &SharedImage, step: &Step) -> Result<(), SaveError> {
+        let is_wanted = || self.is_wanted(space, image);
+        let site =
+            |arena| Site { files: &self.files, space, image, arena, is_wanted: &is_wanted };
         match step {
             Step::Begin(arena) => {
-                let (graph, vectors) = image.read().new_graph(*arena)?;
-                self.make_room(image, &graph, vectors)?;
+                let graph = match self.load(&site(*arena))? {
+                    Some(graph) => graph,
+                    None => {
+                        let (graph, vectors) = image.read().new_graph(*arena)?;
+                        self.fits(image, &graph, vectors)?;
+                        graph.grow(vectors)?;
+                        graph
+                    }
+                };
                 image.write().begin(*arena, graph);
             }
             Step::Serve(arena) => {
-                image.write().serve(*arena);
-                self.state.lock().done.built += 1;
+                let (before, is_built) = image.write().serve(*arena);
+                drop(before);
+                let done = &mut self.state.lock().done;
+                *if is_built { &mut done.built } else { &mut done.loaded } += 1;
             }
-            Step::Drop(arena) => image.write().drop_graphs(*arena),
+            Step::Drop(arena) => {
+                let before = image.write().drop_graphs(*arena);
+                drop(before);
+                if self.files.are_kept()
+                    && let Err(error) = site(*arena).discard()
+                {
+                    tracing::warn!(%space, %error, "the file of a graph that is not needed stays");
+                }
+            }
             Step::Add(graph, rows, upto) => {
                 let began = Instant::now();
                 if graph.size() + rows.len() > graph.capacity() {
-                    self.make_room(image, graph, graph.capacity().saturating_mul(2))?;
+                    let twice = graph.capacity().saturating_mul(2);
+                    self.fits(image, graph, twice)?;
+                    graph.grow(twice)?;
                 }
                 graph.add(rows, *upto)?;
                 self.state.lock().done.adding += began.elapsed();
+            }
+            Step::Save(arena, graph) => {
+                if self.files.are_kept() {
+                    site(*arena).save(graph)?;
+                } else {
+                    graph.note_saved(usize::MAX);
+                }
+            }
+            Step::List(arena) => {
+                let began = Instant::now();
+                let site = lists::Site { files: &self.files, space, image, is_wanted: &is_wanted };
+                let built = lists::build(&site, *arena)?;
+                let before = image.write().adopt(*arena, built);
+                drop(before.ok_or(FileError::Damaged("a vector is missing"))?);
+                let done = &mut self.state.lock().done;
+                done.listed += 1;
+                done.listing += began.elapsed();
             }
         }
         Ok(())
     }
 
-    /// Grows a graph, unless its image could then not stay in memory even if it were alone.
-    fn make_room(&self, image: &SharedImage, graph: &Graph, vectors: usize) -> Result<(), GraphError> {
+    /// The graph in the file, if there is none in memory that is to be replaced, and the file is sound.
+    fn load(&self, site: &Site<'_>) -> Result<Option<Arc<Graph>>, SaveError> {
+        let number = u32::try_from(site.arena).unwrap_or(u32::MAX);
+        if site.image.read().graphs.serving(number).is_some() {
+            return Ok(None);
+        }
+        match site.load(|graph, size| self.fits(site.image, graph, size)) {
+            Err(SaveError::File(FileError::GivenUp)) => Err(FileError::GivenUp.into()),
+            Err(error) => {
+                tracing::warn!(space = %site.space, %error, "the file of a graph is of no use; it is built anew");
+                self.state.lock().done.files_failed += 1;
+                site.discard()?;
+                Ok(None)
+            }
+            loaded => loaded,
+        }
+    }
+
+    /// Whether the image of a graph of so many nodes could stay in memory, if it were alone.
+    fn fits(&self, image: &SharedImage, graph: &Graph, vectors: usize) -> Result<(), GraphError> {
         let bytes = image.read().bytes() + graph.bytes_at(vectors).saturating_sub(graph.bytes());
         let budget = self.table.lock().budget();
         if bytes > budget {
             let detail = format!("with it the space needs {bytes} bytes, of {budget} for all spaces");
             return Err(GraphError(detail));
         }
-        graph.grow(vectors)
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ mod view;
 use super::graph::Graphs;
 use super::intern::Interner;
 use super::postings::Postings;
-use super::vectors::{Place, Vectors};
+use super::vectors::{Place, Source, Vectors};
 pub(super) use columns::Columns;
 use holdfast_core::facts::normal;
 use holdfast_core::memory::{IndexRow, Topic};
@@ -63,6 +63,10 @@ pub(super) struct Size {
     pub(super) graphs: usize,
     /// Memory of all graphs, in bytes.
     pub(super) graph_bytes: usize,
+    /// Models whose vectors are in files of lists.
+    pub(super) lists: usize,
+    /// Memory that goes with these, in bytes.
+    pub(super) list_bytes: usize,
 }
 
 /// Below this number of dead rows an image is not worth loading anew.
@@ -109,10 +113,10 @@ impl Image {
     }
 
     /// Whether so many rows are dead that the image should be loaded anew: more than a third; more than a
-    /// half where a graph would have to be built anew with it.
+    /// half where a graph or lists would have to be built anew with it.
     pub fn is_wasteful(&self) -> bool {
         let dead = self.columns.len() - self.len();
-        let share = if self.graphs.len() > 0 { 2 } else { 3 };
+        let share = if self.graphs.len() > 0 || self.vectors.lists_size().1 > 0 { 2 } else { 3 };
         dead >= DEAD_ROWS_MIN && dead * share > self.columns.len()
     }
 
@@ -135,9 +139,37 @@ impl Image {
             + self.graphs.bytes()
     }
 
+    /// Whether a vector could not be read from its file: then the image is given up, and the next one that is
+    /// loaded does without the file.
+    pub fn is_damaged(&self) -> bool {
+        self.vectors.damage().load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// What it takes up.
     pub(super) fn size(&self) -> Size {
-        Size { bytes: self.bytes(), graphs: self.graphs.len(), graph_bytes: self.graphs.bytes() }
+        let (list_bytes, lists) = self.vectors.lists_size();
+        let (graphs, graph_bytes) = (self.graphs.len(), self.graphs.bytes());
+        Size { bytes: self.bytes(), graphs, graph_bytes, lists, list_bytes }
+    }
+
+    /// Where the vector of a row lies.
+    pub(super) fn place(&self, row: u32) -> Option<Place> {
+        self.columns.place.get(row as usize).copied()
+    }
+
+    /// The rows of an arena that are alive, each with the hash of its id.
+    pub(super) fn rows_in(&self, arena: usize) -> Vec<(u64, u32)> {
+        let columns = &self.columns;
+        let rows = (0u32..).zip(columns.place.iter().zip(&columns.flags).zip(&columns.id_hash));
+        rows.filter(|(_, ((place, flags), _))| place.arena as usize == arena && **flags & flag::LIVE != 0)
+            .map(|(row, (_, hash))| (*hash, row))
+            .collect()
+    }
+
+    /// From where the vector of a row can be read, if the row is alive and its vector in this arena.
+    pub(super) fn source(&self, arena: usize, row: u32) -> Option<Source> {
+        let flags = self.columns.flags.get(row as usize)?;
+        self.vectors.source(arena, self.place(row)?).filter(|_| flags & flag::LIVE != 0)
     }
 
     /// Rows, dead ones included.
@@ -145,7 +177,7 @@ impl Image {
         u32::try_from(self.columns.len()).unwrap_or(u32::MAX)
     }
 
-    /// The vector of a row that is alive, if it is in this arena.
+    /// The vector of a row that is alive, if it is in this arena and in memory.
     pub(super) fn vector_in(&self, arena: usize, row: u32) -> Option<&[f16]> {
         let flags = self.columns.flags.get(row as usize)?;
         let place = self.columns.place.get(row as usize)?;
@@ -217,7 +249,7 @@ impl Image {
         let Ok(at) = u32::try_from(self.columns.len()) else { return };
         let names = self.intern(row);
         self.count_speaker(names.speaker, true);
-        let place = row.vector.as_ref().map_or(Place::NOWHERE, |vector| self.vectors.push(vector));
+        let place = row.vector.as_ref().map_or(Place::NOWHERE, |vector| self.vectors.push(at, seq, vector));
         self.postings.push(at, &row.terms);
         self.columns.push(seq, row, &names, place);
         self.link(at, names.session);

@@ -13,6 +13,10 @@ use std::time::Instant;
 
 /// Rows between two looks at the clock.
 const CLOCK_ROWS: usize = 4_096;
+/// Vectors that are read from a file between two looks at the clock.
+const CLOCK_READS: usize = 64;
+/// Steps in which the most that a cosine can be is rounded up, where it is another for each row.
+const CEILING_STEPS: usize = 512;
 
 /// The rows that are answered.
 pub(super) struct Best {
@@ -47,8 +51,9 @@ impl Pass<'_> {
             scorer,
             boosts,
             cosines,
-            ceiling: cosines.ceiling(),
-            plain_most: judge.plain(cosines.ceiling()),
+            plain_most: PlainMost::new(judge, cosines),
+            soon: query.deadline.filter(|_| !cosines.is_exact()).map(soon),
+            is_late: false,
             filter: query.filter.filter(|filter| !filter.is_all()),
             min_score: query.min_score.unwrap_or(f64::NEG_INFINITY),
             known: &mut known,
@@ -66,6 +71,7 @@ impl Pass<'_> {
         let best = walk.best;
         self.scratch.relevance = relevance;
         self.scratch.cosines = known;
+        self.cosines.check()?;
         Ok(best)
     }
 }
@@ -79,15 +85,50 @@ struct Walk<'a> {
     scorer: &'a Scorer,
     boosts: &'a Boosts<'a>,
     cosines: &'a Cosines<'a>,
-    /// The most that a cosine can be which is not known.
-    ceiling: f32,
-    /// S by that of a row without words of the query.
-    plain_most: f64,
+    plain_most: PlainMost,
+    /// When to end, if the answer may be less than the best.
+    soon: Option<Instant>,
+    is_late: bool,
     filter: Option<&'a Filter>,
     min_score: f64,
     known: &'a mut [f32],
     relevance: &'a mut [f64],
     best: Best,
+}
+
+/// The most that S can be of a row without words of the query whose cosine is not known.
+enum PlainMost {
+    /// For all rows.
+    One(f64),
+    /// By the most that the cosine can be, from -1 to 1.
+    Steps(Vec<f64>),
+}
+
+impl PlainMost {
+    fn new(judge: &Judge, cosines: &Cosines<'_>) -> Self {
+        match cosines.ceiling() {
+            Some(ceiling) => Self::One(judge.plain(ceiling)),
+            None => {
+                let cosine = |step: usize| 2.0 * step as f32 / CEILING_STEPS as f32 - 1.0;
+                Self::Steps((0..=CEILING_STEPS).map(|step| judge.plain(cosine(step))).collect())
+            }
+        }
+    }
+
+    /// Rounded up to the next step.
+    #[inline]
+    fn of(&self, ceiling: f32) -> f64 {
+        match self {
+            Self::One(most) => *most,
+            Self::Steps(steps) => {
+                let step = ((ceiling + 1.0) / 2.0 * CEILING_STEPS as f32).ceil();
+                // Casts of floats saturate.
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                let step = (step as usize).min(CEILING_STEPS);
+                steps.get(step).copied().unwrap_or(1.0)
+            }
+        }
+    }
 }
 
 /// What a row could be answered as.
@@ -110,21 +151,42 @@ impl Walk<'_> {
         let mut found = found.to_vec();
         found.sort_unstable();
         let mut found = found.into_iter().rev().peekable();
-        let soon = self.query.deadline.filter(|_| !self.cosines.is_exact()).map(soon);
-        let mut is_late = false;
         for at in (0..self.scratch.flags.len()).rev() {
             if found.next_if(|row| *row as usize == at).is_some() {
                 continue;
             }
-            if at % CLOCK_ROWS == 0 && soon.is_some_and(|soon| Instant::now() >= soon) {
-                self.best.is_whole = false;
-                is_late = true;
+            if at % CLOCK_ROWS == 0 {
+                self.look_at_the_clock();
             }
             // Hard constraints must not be missing, however late it is; there are few.
-            if !is_late || self.is_constraint(at) {
+            if !self.is_late || self.is_constraint(at) {
                 self.visit(at);
             }
         }
+    }
+
+    fn look_at_the_clock(&mut self) {
+        if self.soon.is_some_and(|soon| Instant::now() >= soon) {
+            self.best.is_whole = false;
+            self.is_late = true;
+        }
+    }
+
+    /// Whether a vector that is in a file is worth reading, and may still be read.
+    fn may_read(&mut self, at: usize, roles: Roles) -> bool {
+        if roles.is_constraint {
+            return true;
+        }
+        // The filter costs less. Where few rows pass it, only these are read.
+        if self.filter.is_some_and(|filter| !filter.matches(&RowView::new(self.image, at))) {
+            return false;
+        }
+        if self.cosines.reads().is_multiple_of(CLOCK_READS) {
+            self.look_at_the_clock();
+        }
+        let may = !self.is_late && !self.cosines.is_spent();
+        self.best.is_whole &= may;
+        may
     }
 
     /// Whether a row is a hard constraint, and these are asked for.
@@ -153,6 +215,9 @@ impl Walk<'_> {
             if !self.could_enter(&self.most(at), roles) {
                 return;
             }
+            if self.cosines.is_far(self.image, at) && !self.may_read(at, roles) {
+                return;
+            }
         }
         let relevance = if is_seen {
             let cosine = self.cosines.of(self.image, self.known, at);
@@ -169,10 +234,11 @@ impl Walk<'_> {
     /// What a row would be with the largest cosine that it can have; its score is rounded up.
     #[inline]
     fn most(&self, at: usize) -> Candidate {
+        let ceiling = self.cosines.most(at);
         let relevance = if self.judge.is_plain(&self.rows, self.scratch, at) {
-            self.plain_most
+            self.plain_most.of(ceiling)
         } else {
-            self.judge.of(&self.rows, self.scratch, at, self.ceiling)
+            self.judge.of(&self.rows, self.scratch, at, ceiling)
         };
         let columns = &self.image.columns;
         let score = self.scorer.at_most(relevance, &statics(columns, at)) + self.boosts.of(at);

@@ -3,7 +3,8 @@
 //! Every part of a row's score but the cosine is at hand for all rows. The score grows with the cosine, so
 //! the most that a row's cosine can be gives the most that its score can be, and a row that cannot enter by
 //! that is passed over. How much is known of the cosines is what indices differ in ([`Cosines`]): the exact
-//! scan has compared them all; a graph has found the nearest, and no other row in it is nearer.
+//! scan has compared them all; a graph has found the nearest, and no other row in it is nearer; lists know of
+//! each row how near it can be at the most.
 //!
 //! What a query may **see** is decided first: memories that are live, not expired, and, unless it
 //! asks for them, neither superseded nor archived nor over, and of those that may contradict each
@@ -18,6 +19,7 @@ mod boosts;
 mod cosines;
 mod explain;
 mod judge;
+mod listed;
 mod nearest;
 mod query;
 mod ranking;
@@ -73,7 +75,9 @@ impl Image {
     /// partition.
     ///
     /// # Errors
-    /// If the query's vector has no direction, or another length than the vectors of its model.
+    /// If the query's vector has no direction, or another length than the vectors of its model; or
+    /// [`ErrorCode::Unavailable`] if a vector could not be read from the file of the space's lists. Then the image
+    /// is given up, and the next one that [`Spaces`](super::Spaces) answers is sound.
     pub fn search(&self, query: &Query<'_>) -> Result<Answer> {
         with_scratch(|scratch| {
             if let Some(answer) = nearest::search(self, query)? {
@@ -283,6 +287,7 @@ impl<'a> Pass<'a> {
         if self.query.vector.is_some() {
             let sampled = sample(&rows, &self.image.columns.id_hash);
             stats.add_cosines(sampled.into_iter().map(|row| self.cosine(row as usize)));
+            self.cosines.check()?;
         }
         Ok(stats)
     }

@@ -221,7 +221,7 @@ pub struct Answer {
     /// Whether no row that was not scored could have been among the hits, as far as the index knows the
     /// nearest vectors.
     pub bound_met: bool,
-    /// The index that answered: `exact`, or `hnsw` for a graph.
+    /// The index that answered: `exact`, `hnsw` for a graph, or `ivf` for lists.
     pub index: &'static str,
     /// The hard constraints that the query may see, as far as [`Beside`] asks for them.
     pub constraints: Vec<Hit>,

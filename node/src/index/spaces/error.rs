@@ -31,6 +31,9 @@ pub enum LoadError {
     /// The space left the node, or its replica was replaced.
     #[error("the space left this replica while it was loaded")]
     Cancelled,
+    /// The files of the space's index are damaged and cannot be removed.
+    #[error("the files of the space's index are damaged and cannot be removed: {0}")]
+    Damaged(String),
     /// The loading thread ended without a result: a defect.
     #[error("the load of the space was given up")]
     Abandoned,
@@ -39,7 +42,9 @@ pub enum LoadError {
 impl From<LoadError> for Error {
     fn from(error: LoadError) -> Self {
         let code = match &error {
-            LoadError::State(_) | LoadError::Codec(_) | LoadError::Key => ErrorCode::Corrupted,
+            LoadError::State(_) | LoadError::Codec(_) | LoadError::Key | LoadError::Damaged(_) => {
+                ErrorCode::Corrupted
+            }
             LoadError::Deadline => ErrorCode::DeadlineExceeded,
             LoadError::Memory { .. } | LoadError::Overrun => ErrorCode::Overloaded,
             LoadError::Cancelled => ErrorCode::Unavailable,

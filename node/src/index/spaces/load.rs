@@ -1,7 +1,10 @@
 use super::LoadError;
 use super::batches::Batches;
-use super::table::Table;
+use super::table::{Table, Tables};
+use crate::index::files::{FileError, Files};
 use crate::index::image::{Image, SharedImage};
+use crate::index::lists::{self, Lists, Writer};
+use crate::index::settings::IndexSettings;
 use holdfast_core::codec::Stored;
 use holdfast_core::event::Event;
 use holdfast_core::keys::{Family, family_prefix, index_row};
@@ -91,7 +94,7 @@ impl Load {
 
 /// Gives a load up unless it was finished, even if its thread panics: nobody waits in vain.
 struct Guard<'a> {
-    table: &'a Mutex<Table>,
+    table: &'a Tables,
     load: &'a Arc<Load>,
 }
 
@@ -102,51 +105,170 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// Loads a space that was registered with [`Table::begin`], and tells all who wait.
-pub(super) fn run(
-    table: &Mutex<Table>,
-    batches: &Batches,
-    load: &Arc<Load>,
-    state: &dyn Reader,
-    deadline: Instant,
-) -> Result<SharedImage, LoadError> {
-    let guard = Guard { table, load };
-    let result = scan(table, load, state).and_then(|image| {
-        if batches.settle(deadline) { publish(table, load, image) } else { Err(LoadError::Deadline) }
-    });
-    if result.is_err() {
-        table.lock().give_up(load);
-    }
-    load.finish(result);
-    drop(guard);
-    load.wait(deadline)
+/// What loads of all spaces share.
+#[derive(Debug)]
+pub(super) struct Loader {
+    pub(super) table: Arc<Tables>,
+    pub(super) batches: Batches,
+    pub(super) files: Arc<Files>,
+    pub(super) settings: IndexSettings,
+    /// Files of lists that were of no use.
+    pub(super) files_failed: AtomicUsize,
 }
 
-/// Builds an image from the rows of the store, a page at a time.
-fn scan(table: &Mutex<Table>, load: &Arc<Load>, state: &dyn Reader) -> Result<Image, LoadError> {
-    let prefix = family_prefix(&load.space, Family::IndexRow);
-    let mut image = Image::new();
-    let mut after: Option<Vec<u8>> = None;
-    loop {
-        let mut page = state.scan(&prefix, after.as_deref(), PAGE_ROWS)?;
-        for (key, value) in &page {
-            let seq = index_row::seq(key).ok_or(LoadError::Key)?;
-            image.put(seq, &IndexRow::decode(value)?);
+/// What became of reading the rows.
+enum Scanned {
+    Whole(Box<Image>),
+    /// Files are of no use here.
+    OnceMoreInMemory,
+}
+
+impl Loader {
+    /// Loads a space that was registered with [`Table::begin`], and tells all who wait.
+    pub(super) fn run(
+        &self,
+        load: &Arc<Load>,
+        state: &dyn Reader,
+        deadline: Instant,
+    ) -> Result<SharedImage, LoadError> {
+        let guard = Guard { table: &self.table, load };
+        let result = self.read(load, state).and_then(|image| {
+            if self.batches.settle(deadline) {
+                publish(&self.table, load, image)
+            } else {
+                Err(LoadError::Deadline)
+            }
+        });
+        if result.is_err() {
+            self.table.lock().give_up(load);
         }
-        let last = page.len() < PAGE_ROWS;
-        if last {
-            image.shrink();
+        load.finish(result);
+        drop(guard);
+        load.wait(deadline)
+    }
+
+    /// Builds an image from the rows of the store, with the vectors in a file if there are very many.
+    fn read(&self, load: &Arc<Load>, state: &dyn Reader) -> Result<Image, LoadError> {
+        if self.files.are_kept()
+            && let Scanned::Whole(image) = self.scan(load, state, true)?
+        {
+            return Ok(*image);
         }
-        reserve(&mut table.lock(), load, image.bytes())?;
-        match page.pop() {
-            Some((key, _)) if !last => after = Some(key),
-            _ => return Ok(image),
+        match self.scan(load, state, false)? {
+            Scanned::Whole(image) => Ok(*image),
+            Scanned::OnceMoreInMemory => Err(LoadError::Abandoned),
         }
+    }
+
+    /// Reads the rows, a page at a time.
+    fn scan(&self, load: &Arc<Load>, state: &dyn Reader, with_files: bool) -> Result<Scanned, LoadError> {
+        let prefix = family_prefix(&load.space, Family::IndexRow);
+        let mut image = Image::new();
+        if with_files {
+            self.offer(load, &mut image);
+        }
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let mut page = state.scan(&prefix, after.as_deref(), PAGE_ROWS)?;
+            for (key, value) in &page {
+                let seq = index_row::seq(key).ok_or(LoadError::Key)?;
+                image.put(seq, &IndexRow::decode(value)?);
+            }
+            let is_last = page.len() < PAGE_ROWS;
+            if with_files {
+                match self.move_to_files(load, &mut image, is_last) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Scanned::OnceMoreInMemory),
+                    Err(error) => {
+                        self.note_failure(load, &error);
+                        return Ok(Scanned::OnceMoreInMemory);
+                    }
+                }
+            }
+            if is_last {
+                image.shrink();
+            }
+            reserve(&mut self.table.lock(), load, image.bytes())?;
+            match page.pop() {
+                Some((key, _)) if !is_last => after = Some(key),
+                _ => return Ok(Scanned::Whole(Box::new(image))),
+            }
+        }
+    }
+
+    /// Opens the files of the space, so that vectors in them are not taken into memory. One that is of no use
+    /// is removed.
+    fn offer(&self, load: &Arc<Load>, image: &mut Image) {
+        let names = self.files.names(&load.space, lists::EXTENSION).unwrap_or_else(|error| {
+            self.note_failure(load, &error.into());
+            Vec::new()
+        });
+        for name in names {
+            let opened = self.files.path(&load.space, &name).and_then(|path| Lists::open(&path, &load.space));
+            match opened {
+                Ok((lists, seqs)) if self.settings.keeps_lists(lists.len()) => {
+                    image.vectors.offer(lists, &seqs);
+                }
+                Ok(_) => self.discard(load, &name),
+                Err(error) => {
+                    self.note_failure(load, &error);
+                    self.discard(load, &name);
+                }
+            }
+        }
+    }
+
+    fn discard(&self, load: &Arc<Load>, name: &str) {
+        if let Err(error) = self.files.discard(&load.space, name) {
+            tracing::warn!(space = %load.space, name, %error, "a file of lists cannot be removed");
+        }
+    }
+
+    fn note_failure(&self, load: &Arc<Load>, error: &FileError) {
+        if !matches!(error, FileError::GivenUp) {
+            tracing::warn!(space = %load.space, %error, "a file of lists is of no use");
+            self.files_failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Moves vectors to a file, if there are so many, and ends the files with the last row. False if they are so
+    /// few by now that they belong into memory.
+    fn move_to_files(
+        &self,
+        load: &Arc<Load>,
+        image: &mut Image,
+        is_last: bool,
+    ) -> Result<bool, FileError> {
+        let is_wanted = || self.table.lock().is_current(load);
+        let Image { vectors, columns, .. } = image;
+        for arena in 0..vectors.arenas() {
+            if !self.settings.wants_lists(vectors.live(arena)) {
+                continue;
+            }
+            let seq_of = |row: u32| columns.seq.get(row as usize).copied().unwrap_or_default();
+            vectors.spill(arena, is_last, seq_of, |kind, live| {
+                Writer::new(&self.files, &load.space, kind, live, is_wanted)
+            })?;
+        }
+        if is_last {
+            vectors.spilled(&self.files, &is_wanted)?;
+            vectors.claimed();
+            let is_small = |arena: &usize| {
+                vectors.listed(*arena).is_some() && !self.settings.keeps_lists(vectors.live(*arena))
+            };
+            if (0..vectors.arenas()).any(|arena| is_small(&arena)) {
+                return Ok(false);
+            }
+            for arena in 0..vectors.arenas() {
+                image.keep_residents(arena)?;
+            }
+        }
+        Ok(true)
     }
 }
 
 /// Applies what came while the store was scanned, until nothing is left, and makes the image live.
-fn publish(table: &Mutex<Table>, load: &Arc<Load>, mut image: Image) -> Result<SharedImage, LoadError> {
+fn publish(table: &Tables, load: &Arc<Load>, mut image: Image) -> Result<SharedImage, LoadError> {
     for round in 0.. {
         for event in load.buffered()? {
             apply(&mut image, &event);
@@ -166,8 +288,9 @@ fn publish(table: &Mutex<Table>, load: &Arc<Load>, mut image: Image) -> Result<S
         }
         let size = image.size();
         reserve(&mut table, load, size.bytes)?;
+        let damaged = Arc::clone(image.vectors.damage());
         let image = Arc::new(RwLock::new(image));
-        table.publish(load, image.clone(), size);
+        table.publish(load, image.clone(), size, damaged);
         return Ok(image);
     }
     Err(LoadError::Overrun)

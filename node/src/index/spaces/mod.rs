@@ -22,14 +22,15 @@
 //! one recall only, and call `get` after the recall's wait for its token**: then the promise above
 //! holds for the evicted too, since they took every batch that was delivered before `get`.
 //!
-//! Locks, in the order in which they may be taken: image, then table, then load; the batches' alone. Nothing
-//! waits under the lock of the table.
+//! Locks, in the order in which they may be taken: files or image, then table, then load; the batches' alone.
+//! Nothing waits under the lock of the table, and what leaves it is freed when it is open again.
 
 mod batches;
 mod error;
 mod load;
 mod table;
 
+use super::files::Files;
 use super::graph::Upkeep;
 use super::image::SharedImage;
 use super::settings::IndexSettings;
@@ -37,14 +38,16 @@ use batches::{Batches, OpenBatch};
 use holdfast_core::event::Event;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::Reader;
-use load::Load;
-use parking_lot::Mutex;
+use load::{Load, Loader};
 use std::collections::HashMap;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use table::Entry;
 
-pub(super) use table::Table;
+pub(super) use table::Tables;
 
 pub use error::LoadError;
 
@@ -71,13 +74,27 @@ pub struct Usage {
     pub graphs_refused: u64,
     /// Time that adding vectors to graphs took so far, on all threads together.
     pub graph_time: Duration,
+    /// Graphs that were read from their files so far.
+    pub graphs_loaded: u64,
+    /// Sets of vectors that are in files, in lists.
+    pub lists: usize,
+    /// Memory that goes with them, in bytes. It is a part of `bytes`.
+    pub list_bytes: usize,
+    /// Files of lists that were made so far, without those of vectors in no order.
+    pub lists_built: u64,
+    /// Lists given up so far for want of room on the disk, or of files.
+    pub lists_refused: u64,
+    /// Time that making lists took so far, on all threads together.
+    pub list_time: Duration,
+    /// Files of graphs and lists that were damaged, or that could not be written, so far.
+    pub files_failed: u64,
 }
 
 /// The active spaces of a node.
 #[derive(Debug)]
 pub struct Spaces {
-    table: Arc<Mutex<Table>>,
-    batches: Batches,
+    table: Arc<Tables>,
+    loader: Loader,
     upkeep: Upkeep,
 }
 
@@ -107,14 +124,34 @@ impl Spaces {
 
     /// The same with other settings.
     pub fn with_indices(budget_bytes: usize, settings: IndexSettings) -> Self {
-        let table = Arc::new(Mutex::new(Table::new(budget_bytes)));
-        let upkeep = Upkeep::new(settings, Arc::clone(&table));
-        Self { table, batches: Batches::default(), upkeep }
+        Self::with_files(budget_bytes, settings, Files::none())
+    }
+
+    /// The same, with files of indices in a folder: graphs are saved there, and the vectors of very large spaces
+    /// are there and not in memory.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or read.
+    pub fn open(budget_bytes: usize, settings: IndexSettings, dir: &Path) -> io::Result<Self> {
+        Ok(Self::with_files(budget_bytes, settings, Files::at(dir)?))
+    }
+
+    fn with_files(budget_bytes: usize, settings: IndexSettings, files: Files) -> Self {
+        let (table, files) = (Arc::new(Tables::new(budget_bytes)), Arc::new(files));
+        let upkeep = Upkeep::new(settings, Arc::clone(&table), Arc::clone(&files));
+        let loader = Loader {
+            table: Arc::clone(&table),
+            batches: Batches::default(),
+            files,
+            settings,
+            files_failed: AtomicUsize::new(0),
+        };
+        Self { table, loader, upkeep }
     }
 
     /// Announces a batch, before it is written to the store.
     pub fn open_batch(&self) -> Batch<'_> {
-        Batch { spaces: self, _open: self.batches.open() }
+        Batch { spaces: self, _open: self.loader.batches.open() }
     }
 
     /// The image of a space, loaded from `state` if it is not live. Many callers of one space share
@@ -130,10 +167,15 @@ impl Spaces {
         state: &dyn Reader,
         deadline: Instant,
     ) -> Result<SharedImage, LoadError> {
-        let load = {
+        let mut is_second = false;
+        let load = loop {
             let mut table = self.table.lock();
             match table.touch(space) {
-                Some(Entry::Live(live)) => return Ok(live.image.clone()),
+                Some(Entry::Live(live)) if !live.is_damaged() => return Ok(live.image.clone()),
+                Some(Entry::Live(_)) if is_second => {
+                    return Err(LoadError::Damaged("they failed twice in a moment".into()));
+                }
+                Some(Entry::Live(_)) => {}
                 Some(Entry::Loading(load)) => {
                     let load = load.clone();
                     drop(table);
@@ -142,11 +184,16 @@ impl Spaces {
                 None => {
                     let load = Arc::new(Load::new(space.clone()));
                     table.begin(load.clone());
-                    load
+                    break load;
                 }
             }
+            drop(table);
+            // The next image reads the rows of the store, and no file. Others may have seen to it meanwhile.
+            let forget = || self.is_damaged(space) && self.forgotten(space);
+            self.loader.files.remove(space, forget).map_err(|error| LoadError::Damaged(error.to_string()))?;
+            is_second = true;
         };
-        let image = load::run(&self.table, &self.batches, &load, state, deadline)?;
+        let image = self.loader.run(&load, state, deadline)?;
         if image.read().wants_upkeep(self.upkeep.settings()) {
             self.upkeep.ask(space, &image);
         }
@@ -160,6 +207,24 @@ impl Spaces {
         for load in cancelled {
             load.finish(Err(LoadError::Cancelled));
         }
+    }
+
+    /// The same for one space, whose files go too, and those that are being written: when it was erased, or when
+    /// they are wrong. When this returns, nothing here has what the space held before.
+    ///
+    /// # Errors
+    /// If files cannot be removed. The image is gone all the same.
+    pub fn erase(&self, space: &SpaceKey) -> io::Result<()> {
+        self.loader.files.remove(space, || self.forgotten(space))
+    }
+
+    fn forgotten(&self, space: &SpaceKey) -> bool {
+        self.forget(|gone| gone == space);
+        true
+    }
+
+    fn is_damaged(&self, space: &SpaceKey) -> bool {
+        matches!(self.table.lock().find(space), Some(Entry::Live(live)) if live.is_damaged())
     }
 
     /// The spaces whose images are live, in the order of their keys.
@@ -179,7 +244,18 @@ impl Spaces {
     pub fn usage(&self) -> Usage {
         let usage = self.table.lock().usage();
         let done = self.upkeep.done();
-        Usage { graphs_built: done.built, graphs_refused: done.refused, graph_time: done.adding, ..usage }
+        let loads_failed = self.loader.files_failed.load(Ordering::Relaxed) as u64;
+        Usage {
+            graphs_built: done.built,
+            graphs_refused: done.refused,
+            graphs_loaded: done.loaded,
+            graph_time: done.adding,
+            lists_built: done.listed,
+            lists_refused: done.lists_refused,
+            list_time: done.listing,
+            files_failed: done.files_failed + loads_failed,
+            ..usage
+        }
     }
 
     /// Waits until no graph has anything to catch up with.
@@ -208,8 +284,11 @@ impl Spaces {
             }
             let wants_upkeep = writing.wants_upkeep(self.upkeep.settings());
             // Under the image's lock: what is counted last is what it has.
-            self.table.lock().resize(space, &image, writing.size(), writing.is_wasteful());
+            let mut table = self.table.lock();
+            table.resize(space, &image, writing.size(), writing.is_wasteful());
+            let left = table.unlock();
             drop(writing);
+            drop(left);
             if wants_upkeep {
                 self.upkeep.ask(space, &image);
             }

@@ -2,8 +2,25 @@ use super::Usage;
 use super::load::Load;
 use crate::index::image::{SharedImage, Size};
 use holdfast_core::space::SpaceKey;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The table behind its lock. Freeing an image can take many milliseconds, so that those which leave the table are
+/// freed when its lock is open again.
+#[derive(Debug)]
+pub(in crate::index) struct Tables(Mutex<Table>);
+
+/// The table, while it is locked. Fields are dropped in their order: the lock first.
+pub(in crate::index) struct Locked<'a> {
+    table: MutexGuard<'a, Table>,
+    left: Left,
+}
+
+/// Images that left the table, to be freed when nothing is locked.
+pub(in crate::index) type Left = Vec<SharedImage>;
 
 /// Every active space, and the order in which the live ones were used.
 #[derive(Debug)]
@@ -17,6 +34,7 @@ pub(in crate::index) struct Table {
     bytes: usize,
     evicted: u64,
     worn: u64,
+    left: Left,
 }
 
 #[derive(Debug)]
@@ -30,6 +48,62 @@ pub(super) struct Live {
     pub(super) image: SharedImage,
     size: Size,
     used: u64,
+    /// A vector of it could not be read.
+    damaged: Arc<AtomicBool>,
+}
+
+impl Live {
+    pub(super) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+}
+
+impl Tables {
+    pub(super) fn new(budget: usize) -> Self {
+        Self(Mutex::new(Table::new(budget)))
+    }
+
+    pub(in crate::index) fn lock(&self) -> Locked<'_> {
+        Locked { table: self.0.lock(), left: Left::new() }
+    }
+
+    /// Counts what an image has after a change.
+    pub(in crate::index) fn resize(&self, space: &SpaceKey, image: &SharedImage) {
+        // Under the image's lock: what is counted last is what it has.
+        let reading = image.read();
+        let mut table = self.lock();
+        table.resize(space, image, reading.size(), false);
+        let left = table.unlock();
+        drop(reading);
+        drop(left);
+    }
+}
+
+impl Locked<'_> {
+    /// Unlocks the table; answers what left it.
+    pub(super) fn unlock(mut self) -> Left {
+        std::mem::take(&mut self.table.left)
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.left = std::mem::take(&mut self.table.left);
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
 }
 
 impl Table {
@@ -42,6 +116,7 @@ impl Table {
             bytes: 0,
             evicted: 0,
             worn: 0,
+            left: Left::new(),
         }
     }
 
@@ -92,12 +167,18 @@ impl Table {
     }
 
     /// Makes the image of a load live, if the load is current.
-    pub(super) fn publish(&mut self, load: &Arc<Load>, image: SharedImage, size: Size) {
+    pub(super) fn publish(
+        &mut self,
+        load: &Arc<Load>,
+        image: SharedImage,
+        size: Size,
+        damaged: Arc<AtomicBool>,
+    ) {
         self.bytes = self.bytes.saturating_sub(load.reserved()) + size.bytes;
         load.set_reserved(0);
         self.clock += 1;
         self.by_use.insert(self.clock, load.space().clone());
-        let live = Live { image, size, used: self.clock };
+        let live = Live { image, size, used: self.clock, damaged };
         self.entries.insert(load.space().clone(), Entry::Live(live));
         self.evict();
     }
@@ -160,16 +241,23 @@ impl Table {
             Entry::Live(live) => Some(live.size),
             Entry::Loading(_) => None,
         });
-        let (graphs, graph_bytes) =
-            sizes.fold((0, 0), |(graphs, bytes), size| (graphs + size.graphs, bytes + size.graph_bytes));
+        let all = sizes.fold(Size::default(), |all, size| Size {
+            bytes: all.bytes + size.bytes,
+            graphs: all.graphs + size.graphs,
+            graph_bytes: all.graph_bytes + size.graph_bytes,
+            lists: all.lists + size.lists,
+            list_bytes: all.list_bytes + size.list_bytes,
+        });
         Usage {
             images,
             loading,
             bytes: self.bytes,
             evicted: self.evicted,
             worn: self.worn,
-            graphs,
-            graph_bytes,
+            graphs: all.graphs,
+            graph_bytes: all.graph_bytes,
+            lists: all.lists,
+            list_bytes: all.list_bytes,
             ..Usage::default()
         }
     }
@@ -191,6 +279,7 @@ impl Table {
         if let Some(Entry::Live(live)) = self.entries.remove(space) {
             self.by_use.remove(&live.used);
             self.bytes = self.bytes.saturating_sub(live.size.bytes);
+            self.left.push(live.image);
         }
     }
 }

@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const DIMS: usize = 32;
+pub(super) const DIMS: usize = 32;
 const CLUSTERS: usize = 40;
 /// From so many vectors on the spaces of these tests have a graph.
 const GRAPH_FROM: usize = 600;
 
-fn soon() -> Instant {
+pub(super) fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
@@ -25,19 +25,19 @@ fn with_graphs(budget_bytes: usize) -> Spaces {
     Spaces::with_indices(budget_bytes, IndexSettings { graph_from: GRAPH_FROM, ..IndexSettings::default() })
 }
 
-fn without_graphs() -> Spaces {
-    let settings = IndexSettings { choice: IndexChoice::Exact, graph_from: 1 };
+pub(super) fn without_graphs() -> Spaces {
+    let settings = IndexSettings { choice: IndexChoice::Exact, ..IndexSettings::default() };
     Spaces::with_indices(usize::MAX, settings)
 }
 
 /// Vectors in clusters, as embeddings are; the same for the same number.
-fn vector(number: u64) -> Vec<f32> {
+pub(super) fn vector(number: u64) -> Vec<f32> {
     let mut centre = StdRng::seed_from_u64(number % CLUSTERS as u64);
     let mut own = StdRng::seed_from_u64(1_000 + number);
     (0..DIMS).map(|_| centre.random_range(-1.0..1.0f32) + 0.6 * own.random_range(-1.0..1.0f32)).collect()
 }
 
-fn placed(seq: u64) -> IndexRow {
+pub(super) fn placed(seq: u64) -> IndexRow {
     let mut random = StdRng::seed_from_u64(seq);
     let event_us = -HOUR_US * random.random_range(0..500);
     IndexRow {
@@ -55,24 +55,24 @@ fn placed(seq: u64) -> IndexRow {
     }
 }
 
-fn write(spaces: &Spaces, store: &Store, space: &SpaceKey, seqs: impl IntoIterator<Item = u64>) {
+pub(super) fn write(spaces: &Spaces, store: &Store, space: &SpaceKey, seqs: impl IntoIterator<Item = u64>) {
     let changes: Vec<_> = seqs.into_iter().map(|seq| (seq, Some(placed(seq)))).collect();
     let batch = spaces.open_batch();
     batch.deliver(&store.write(space, &changes));
 }
 
-fn remove(spaces: &Spaces, store: &Store, space: &SpaceKey, seqs: impl IntoIterator<Item = u64>) {
+pub(super) fn remove(spaces: &Spaces, store: &Store, space: &SpaceKey, seqs: impl IntoIterator<Item = u64>) {
     let changes: Vec<_> = seqs.into_iter().map(|seq| (seq, None)).collect();
     let batch = spaces.open_batch();
     batch.deliver(&store.write(space, &changes));
 }
 
-fn assert_clean(image: &SharedImage, space: &SpaceKey, store: &Store) {
+pub(super) fn assert_clean(image: &SharedImage, space: &SpaceKey, store: &Store) {
     let report = verify(&image.read(), space, store).unwrap();
     assert!(report.is_clean(), "{report:?}");
 }
 
-fn plain(vector: &[f32]) -> Query<'_> {
+pub(super) fn plain(vector: &[f32]) -> Query<'_> {
     Query {
         vector: Some(vector),
         relevance: RelevanceMode::Vector,
@@ -82,11 +82,16 @@ fn plain(vector: &[f32]) -> Query<'_> {
     }
 }
 
-/// How many of the best of a scan a graph finds, and that it scores what it finds as the scan does.
-fn compare(graphed: &Image, scanned: &Image, query: &Query<'_>) -> (usize, usize) {
-    let (got, want) = (graphed.search(query).unwrap(), scanned.search(query).unwrap());
+/// How many of the best of a scan an index finds, and that it scores what it finds as the scan does.
+pub(super) fn compare(
+    index: &str,
+    indexed: &Image,
+    scanned: &Image,
+    query: &Query<'_>,
+) -> (usize, usize) {
+    let (got, want) = (indexed.search(query).unwrap(), scanned.search(query).unwrap());
     assert!(want.exact && want.index == "exact");
-    assert!(!got.exact && got.bound_met && got.index == "hnsw", "{got:?}");
+    assert!(!got.exact && got.bound_met && got.index == index, "{got:?}");
     assert!(got.hits.len() <= want.hits.len() && got.constraints_total == want.constraints_total);
     let scores: BTreeMap<u64, f64> = want.hits.iter().map(|hit| (hit.seq, hit.score)).collect();
     for hit in &got.hits {
@@ -107,10 +112,14 @@ fn a_graph_finds_what_the_scan_finds() {
     assert_eq!(graphed.usage().bytes, graph.read().bytes());
     assert_clean(&graph, &space, &store);
 
+    finds_what_the_scan_finds("hnsw", &graph.read(), &scan.read());
+}
+
+/// Asks in all ways that change what is near enough.
+pub(super) fn finds_what_the_scan_finds(index: &str, indexed: &Image, scan: &Image) {
     let filters =
         [json!({}), json!({"metadata.n": {"$lt": 30}}), json!({"metadata.n": 7}), json!({"session": "s9"})];
     let filters = filters.map(|filter| Filter::parse(&filter).unwrap());
-    let (graph, scan) = (graph.read(), scan.read());
     let terms = holdfast_core::text::analyze_query("red bicycle").terms;
     let mut found = BTreeMap::<&str, (usize, usize)>::new();
     for number in 0..24u64 {
@@ -134,12 +143,12 @@ fn a_graph_finds_what_the_scan_finds() {
                     beside: Beside { constraints: 3, stating: 0 },
                     ..plain(&vector)
                 };
-                let (hits, all) = compare(&graph, &scan, &query);
+                let (hits, all) = compare(index, indexed, scan, &query);
                 let sum = found.entry(profile.name()).or_default();
                 *sum = (sum.0 + hits, sum.1 + all);
             }
         }
-        let (hits, all) = compare(&graph, &scan, &plain(&vector));
+        let (hits, all) = compare(index, indexed, scan, &plain(&vector));
         let sum = found.entry("nearest").or_default();
         *sum = (sum.0 + hits, sum.1 + all);
     }

@@ -6,7 +6,7 @@ use super::*;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
-enum Change {
+pub(super) enum Change {
     Put(u64, Box<IndexRow>),
     /// The same text with other numbers, as feedback makes it.
     Touch(u64, u32),
@@ -15,7 +15,7 @@ enum Change {
     Remove(u64),
 }
 
-fn changes() -> impl Strategy<Value = Vec<Change>> {
+pub(super) fn changes() -> impl Strategy<Value = Vec<Change>> {
     let seq = 1..14u64;
     let change = prop_oneof![
         5 => (seq.clone(), rows()).prop_map(|(seq, row)| Change::Put(seq, Box::new(row))),
@@ -27,7 +27,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     prop::collection::vec(change, 0..40)
 }
 
-fn apply(stored: &mut Stored, image: &mut Image, change: &Change) -> (u64, Option<IndexRow>) {
+pub(super) fn apply(stored: &mut Stored, image: &mut Image, change: &Change) -> (u64, Option<IndexRow>) {
     let (seq, row) = match change {
         Change::Put(seq, row) => (*seq, Some(IndexRow { id: format!("m{seq}"), ..IndexRow::clone(row) })),
         Change::Touch(seq, count) => {
@@ -59,7 +59,7 @@ fn apply(stored: &mut Stored, image: &mut Image, change: &Change) -> (u64, Optio
 /// Scores of the image are f32 in places; those of the oracle are not.
 const CLOSE: f64 = 1e-4;
 
-fn check(answer: &Answer, stored: &Stored, asked: &Asked) -> Result<(), TestCaseError> {
+pub(super) fn check(answer: &Answer, stored: &Stored, asked: &Asked) -> Result<(), TestCaseError> {
     let scores = oracle::scores(stored, asked);
     prop_assert!(answer.bound_met);
     let visible = scores.len() as u64;

@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod graph_files;
 mod graphs;
 mod history;
+mod lists;
 mod loads;
 mod oracle;
 mod preferences;
