@@ -310,8 +310,7 @@ mod tests {
     fn a_flipped_byte_of_a_sealed_value_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sealed");
-        let whole: Vec<u8> =
-            b"front".iter().copied().chain(seal(&(7u64, "你好"), MARK).unwrap()).collect();
+        let whole: Vec<u8> = b"front".iter().copied().chain(seal(&(7u64, "你好"), MARK).unwrap()).collect();
         let read = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
             unseal::<(u64, String)>(&File::open(&path).unwrap(), MARK)

@@ -214,7 +214,8 @@ impl Scraper {
             let labels = labels.iter().map(|label| (*label).to_owned()).collect();
             Desc::new((*name).to_owned(), (*help).to_owned(), labels, HashMap::new())
         };
-        let descs = ALL.into_iter().chain(indices::ALL).map(desc).collect::<prometheus::Result<Vec<Desc>>>()?;
+        let descs =
+            ALL.into_iter().chain(indices::ALL).map(desc).collect::<prometheus::Result<Vec<Desc>>>()?;
         Ok(Self { sources: Arc::default(), descs: Arc::new(descs) })
     }
 

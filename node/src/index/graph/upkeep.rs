@@ -226,8 +226,7 @@ impl Shared {
 
     fn take(&self, space: &SpaceKey, image: &SharedImage, step: &Step) -> Result<(), SaveError> {
         let is_wanted = || self.is_wanted(space, image);
-        let site =
-            |arena| Site { files: &self.files, space, image, arena, is_wanted: &is_wanted };
+        let site = |arena| Site { files: &self.files, space, image, arena, is_wanted: &is_wanted };
         match step {
             Step::Begin(arena) => {
                 let graph = match self.load(&site(*arena))? {

@@ -84,10 +84,7 @@ impl Image {
     }
 }
 
-fn residents(
-    lists: &Lists,
-    slots: impl Iterator<Item = u32>,
-) -> Result<Vec<(u32, Vec<f16>)>, FileError> {
+fn residents(lists: &Lists, slots: impl Iterator<Item = u32>) -> Result<Vec<(u32, Vec<f16>)>, FileError> {
     slots.map(|slot| Ok((slot, lists.vector(slot)?))).collect()
 }
 
@@ -141,8 +138,7 @@ impl Site<'_> {
                     // Those that died meanwhile are missing.
                     while places.next_if(|placed| placed.row != row).is_some() {}
                     // A vector whose length is not 1 cannot be bounded by its list: it stays in memory.
-                    if let (Some(placed), Ok(vector)) =
-                        (places.next(), Vector::from_halves(&halves(&values)))
+                    if let (Some(placed), Ok(vector)) = (places.next(), Vector::from_halves(&halves(&values)))
                     {
                         let seq = self.image.read().columns.seq[row as usize];
                         let Placed { along, beside, .. } = *placed;

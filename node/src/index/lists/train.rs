@@ -177,8 +177,7 @@ struct Places {
 impl Places {
     fn of(trained: &Trained, query: &[f16]) -> Self {
         let centroids = trained.centroids.chunks_exact(trained.dims);
-        let cosine: Vec<f32> =
-            centroids.map(|centroid| f16::dot(query, centroid).unwrap_or(-1.0)).collect();
+        let cosine: Vec<f32> = centroids.map(|centroid| f16::dot(query, centroid).unwrap_or(-1.0)).collect();
         let mut order: Vec<usize> = (0..cosine.len()).collect();
         order.sort_unstable_by(|a, b| cosine[*b].total_cmp(&cosine[*a]).then(a.cmp(b)));
         let mut depth = vec![0; order.len()];
@@ -234,9 +233,13 @@ mod tests {
         assert!(trained.nearest(one).1 > 0.99);
         let opposite: Vec<f16> = one.iter().map(|value| f16(value.0 ^ 0x8000)).collect();
         let both = [one, &opposite].concat();
-        assert!(train(&both, DIMS, 1, &|| false).unwrap().centroids.iter().all(|value| {
-            half::f16::from_bits(value.0).is_finite()
-        }));
+        assert!(
+            train(&both, DIMS, 1, &|| false)
+                .unwrap()
+                .centroids
+                .iter()
+                .all(|value| { half::f16::from_bits(value.0).is_finite() })
+        );
         assert_eq!(train(one, DIMS, 1_000_000, &|| false).unwrap().centroids.len(), DIMS);
         assert!(train(&[], DIMS, 0, &|| false).unwrap().centroids.is_empty());
     }

@@ -83,7 +83,9 @@ fn by_lists(
     for (row, cosine) in (0u32..).zip(&known) {
         let most = vector_relevance(Some(probed.most(row as usize)));
         let may_enter = cosine.is_nan() && sieve.worst().is_none_or(|worst| most >= worst);
-        let Some(place) = image.place(row).filter(|place| may_enter && probe.is_far(*place)) else { continue };
+        let Some(place) = image.place(row).filter(|place| may_enter && probe.is_far(*place)) else {
+            continue;
+        };
         if sieve.sees(row) && sieve.passes(row) {
             if reads == NEAREST_MAX {
                 return Ok(None);

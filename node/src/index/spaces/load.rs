@@ -233,12 +233,7 @@ impl Loader {
 
     /// Moves vectors to a file, if there are so many, and ends the files with the last row. False if they are so
     /// few by now that they belong into memory.
-    fn move_to_files(
-        &self,
-        load: &Arc<Load>,
-        image: &mut Image,
-        is_last: bool,
-    ) -> Result<bool, FileError> {
+    fn move_to_files(&self, load: &Arc<Load>, image: &mut Image, is_last: bool) -> Result<bool, FileError> {
         let is_wanted = || self.table.lock().is_current(load);
         let Image { vectors, columns, .. } = image;
         for arena in 0..vectors.arenas() {

@@ -1,6 +1,8 @@
 //! Graphs come back from their files, as far as these are sound and their memories are still there.
 
-use super::graphs::{assert_clean, finds_what_the_scan_finds, placed, plain, remove, soon, vector, without_graphs, write};
+use super::graphs::{
+    assert_clean, finds_what_the_scan_finds, placed, plain, remove, soon, vector, without_graphs, write,
+};
 use super::store::{Store, space};
 use super::*;
 use holdfast_core::space::SpaceKey;
@@ -47,8 +49,9 @@ fn a_graph_comes_back_with_the_changes_that_were_made_meanwhile() {
     let spaces = open(dir.path());
     remove(&spaces, &store, &space, (1..=200).step_by(2));
     write(&spaces, &store, &space, 1_501..=1_700);
-    let moved: Vec<_> =
-        (300..350).map(|seq| (seq, Some(IndexRow { vector: placed(seq + 5_000).vector, ..placed(seq) }))).collect();
+    let moved: Vec<_> = (300..350)
+        .map(|seq| (seq, Some(IndexRow { vector: placed(seq + 5_000).vector, ..placed(seq) })))
+        .collect();
     let batch = spaces.open_batch();
     batch.deliver(&store.write(&space, &moved));
     let (image, usage) = loads(&spaces, &store, &space);

@@ -83,12 +83,7 @@ pub(super) fn plain(vector: &[f32]) -> Query<'_> {
 }
 
 /// How many of the best of a scan an index finds, and that it scores what it finds as the scan does.
-pub(super) fn compare(
-    index: &str,
-    indexed: &Image,
-    scanned: &Image,
-    query: &Query<'_>,
-) -> (usize, usize) {
+pub(super) fn compare(index: &str, indexed: &Image, scanned: &Image, query: &Query<'_>) -> (usize, usize) {
     let (got, want) = (indexed.search(query).unwrap(), scanned.search(query).unwrap());
     assert!(want.exact && want.index == "exact");
     assert!(!got.exact && got.bound_met && got.index == index, "{got:?}");

@@ -1,7 +1,9 @@
 //! Lists answer as the scan does, near enough, from a file that is not believed blindly.
 
 use super::graph_files::files;
-use super::graphs::{DIMS, assert_clean, finds_what_the_scan_finds, placed, plain, remove, soon, vector, without_graphs, write};
+use super::graphs::{
+    DIMS, assert_clean, finds_what_the_scan_finds, placed, plain, remove, soon, vector, without_graphs, write,
+};
 use super::oracle::Stored;
 use super::store::{Store, space};
 use super::*;
@@ -55,8 +57,9 @@ fn lists_find_what_the_scan_finds_and_take_less_memory() {
     // What changed since is in memory, and found.
     write(&spaces, &store, &space, 4_001..=4_100);
     remove(&spaces, &store, &space, (1..=500).step_by(3));
-    let moved: Vec<_> =
-        (600..650).map(|seq| (seq, Some(IndexRow { vector: placed(seq + 9_000).vector, ..placed(seq) }))).collect();
+    let moved: Vec<_> = (600..650)
+        .map(|seq| (seq, Some(IndexRow { vector: placed(seq + 9_000).vector, ..placed(seq) })))
+        .collect();
     spaces.open_batch().deliver(&store.write(&space, &moved));
     let scan = without_graphs().get(&space, &store, soon()).unwrap();
     assert_clean(&image, &space, &store);
@@ -88,8 +91,9 @@ fn vectors_go_to_the_file_while_a_space_is_loaded_and_come_back_from_it() {
     // Another process takes them from there, as far as they are the same.
     write(&without_graphs(), &store, &space, 5_001..=5_100);
     remove(&without_graphs(), &store, &space, 1..=50);
-    let moved: Vec<_> =
-        (600..650).map(|seq| (seq, Some(IndexRow { vector: placed(seq + 20_000).vector, ..placed(seq) }))).collect();
+    let moved: Vec<_> = (600..650)
+        .map(|seq| (seq, Some(IndexRow { vector: placed(seq + 20_000).vector, ..placed(seq) })))
+        .collect();
     without_graphs().open_batch().deliver(&store.write(&space, &moved));
     let spaces = reopen();
     let image = listed(&spaces, &store, &space);
@@ -111,7 +115,9 @@ fn few_rows_that_pass_a_filter_are_compared_exactly() {
     write(&spaces, &store, &space, 1..=3_000);
     let image = listed(&spaces, &store, &space);
     let scan = without_graphs().get(&space, &store, soon()).unwrap();
-    for (filter, hits) in [(json!({"session": "s90"}), 10), (json!({"agent": "nobody"}), 0), (json!({"metadata.n": 7}), 10)] {
+    for (filter, hits) in
+        [(json!({"session": "s90"}), 10), (json!({"agent": "nobody"}), 0), (json!({"metadata.n": 7}), 10)]
+    {
         let filter = Filter::parse(&filter).unwrap();
         for profile in Profile::ALL {
             for number in 0..5 {
@@ -158,14 +164,22 @@ fn a_space_gets_lists_and_new_ones_while_writes_and_recalls_go_on() {
     let image = listed(&spaces, &store, &space);
     assert_eq!(spaces.usage().graphs, 0);
     // More than a fifth are deleted: they leave the file.
-    let (built, before) = (spaces.usage().lists_built, std::fs::metadata(&files(dir.path())[0]).unwrap().len());
+    let (built, before) =
+        (spaces.usage().lists_built, std::fs::metadata(&files(dir.path())[0]).unwrap().len());
     remove(&spaces, &store, &space, (1..=2_400).filter(|seq| seq % 4 == 0));
     let search = |seq: u64| image.read().search(&plain(&vector(seq))).unwrap();
     assert!((4..=400).step_by(4).all(|seq| search(seq).hits.iter().all(|hit| hit.seq % 4 != 0)));
     spaces.settle_graphs();
     assert_clean(&image, &space, &store);
     assert!(spaces.usage().lists_built > built);
-    assert!(std::fs::metadata(files(dir.path()).iter().find(|path| path.extension().is_some_and(|e| e == "lists")).unwrap()).unwrap().len() < before);
+    assert!(
+        std::fs::metadata(
+            files(dir.path()).iter().find(|path| path.extension().is_some_and(|e| e == "lists")).unwrap()
+        )
+        .unwrap()
+        .len()
+            < before
+    );
     assert!(search(14).hits[0].seq == 14);
 }
 
@@ -221,7 +235,11 @@ fn a_damaged_file_is_never_read_as_an_empty_one() {
     // While nobody looks: the end of the file is found when it is opened.
     for at in [len - 1, len - 40, 0] {
         spaces.forget(|_| true);
-        if at == 0 { std::fs::write(&path, b"").unwrap() } else { damage(&path, std::fs::metadata(&path).unwrap().len() - (len - at)) }
+        if at == 0 {
+            std::fs::write(&path, b"").unwrap()
+        } else {
+            damage(&path, std::fs::metadata(&path).unwrap().len() - (len - at))
+        }
         let failed = spaces.usage().files_failed;
         listed(&spaces, &store, &space);
         assert_eq!(spaces.usage().files_failed, failed + 1);

@@ -70,8 +70,7 @@ impl Arena {
             + self.values.capacity() * size_of::<f16>()
             + self.rows.capacity() * size_of::<u32>()
             + self.listed.as_ref().map_or(0, Listed::bytes)
-            + spilling.map_or(0, |spilling| {
-                spilling.writer.bytes() + spilling.rows.capacity() * size_of::<u32>()
-            })
+            + spilling
+                .map_or(0, |spilling| spilling.writer.bytes() + spilling.rows.capacity() * size_of::<u32>())
     }
 }

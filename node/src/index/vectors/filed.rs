@@ -97,9 +97,8 @@ impl Vectors {
                 is_listed[*row as usize] = true;
             }
         }
-        let is_lost = |(row, place): (u32, &Place)| {
-            place.arena == number && is_live(row) && !is_listed[row as usize]
-        };
+        let is_lost =
+            |(row, place): (u32, &Place)| place.arena == number && is_live(row) && !is_listed[row as usize];
         if (0u32..).zip(places.iter()).any(is_lost) {
             return None;
         }

@@ -86,7 +86,8 @@ impl Vectors {
     pub(super) fn release(&mut self, place: Place) {
         if let Some(arena) = self.arenas.get_mut(place.arena as usize) {
             arena.live = arena.live.saturating_sub(1);
-            if let Some(listed) = arena.listed.as_mut().filter(|listed| (place.slot as usize) < listed.len()) {
+            if let Some(listed) = arena.listed.as_mut().filter(|listed| (place.slot as usize) < listed.len())
+            {
                 listed.died(place.slot);
             }
         }
