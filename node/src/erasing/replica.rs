@@ -9,7 +9,8 @@ use crate::raft::{Clock, GroupId, RaftNode};
 use crate::service::Replica;
 use crate::shard::ShardState;
 use holdfast_core::erasure::Phase;
-use std::collections::BTreeMap;
+use holdfast_core::space::SpaceKey;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -71,7 +72,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// Takes one erasure in. The image of its space goes at once, with the files of its index.
+    /// Takes one erasure in. The image of its space is gone already.
     fn take(&mut self, state: &ShardState, open: &Open, settings: &EraseSettings, now_us: i64) {
         let (Phase::Purging, Some(index), Some(removed_us)) =
             (open.row.phase, open.row.removed_index, open.row.removed_us)
@@ -84,13 +85,7 @@ impl Pass {
         };
         let forgotten = state.forgotten();
         if forgotten.images < index {
-            match state.spaces().erase(&open.space) {
-                Ok(()) => self.images = self.images.max(Some(index)),
-                Err(error) => {
-                    tracing::warn!(space = %open.space, %error, "the files of an index keep what was erased; it is tried again");
-                    self.images_kept = true;
-                }
-            }
+            self.images = self.images.max(Some(index));
         }
         if forgotten.log < index && is_due(settings.log_after) {
             self.log = self.log.max(Some(index));
@@ -129,6 +124,29 @@ impl Forgetter {
     }
 }
 
+/// Makes images go, with the files of their indices. False if one could not.
+async fn let_go_of_images(state: &Arc<ShardState>, open: &[Open]) -> Result<bool, Failed> {
+    let images = state.forgotten().images;
+    let is_due = |open: &&Open| {
+        open.row.phase == Phase::Purging && open.row.removed_index.is_some_and(|index| images < index)
+    };
+    let spaces: BTreeSet<SpaceKey> = open.iter().filter(is_due).map(|open| open.space.clone()).collect();
+    if spaces.is_empty() {
+        return Ok(true);
+    }
+    let state = Arc::clone(state);
+    // One that fails holds up no other.
+    let erase = move || {
+        let erased = spaces.iter().map(|space| state.spaces().erase(space));
+        erased.fold(Ok(()), Result::and)
+    };
+    let erased = tokio::task::spawn_blocking(erase).await?;
+    if let Err(error) = &erased {
+        tracing::warn!(%error, "files of an index keep what was erased; it is tried again");
+    }
+    Ok(erased.is_ok())
+}
+
 /// What it takes to look at one replica.
 struct Look<'a> {
     settings: &'a EraseSettings,
@@ -149,6 +167,7 @@ impl Look<'_> {
             *pass = Pass { began: state.visible().unwrap_or(0), ..Pass::default() };
         }
         let part = pass.walk.next(replica, PART).await?;
+        pass.images_kept |= !let_go_of_images(state, &part.open).await?;
         part.open.iter().for_each(|open| pass.take(state, open, self.settings, now_us));
         if !part.ended {
             return Ok(None);
