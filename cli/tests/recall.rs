@@ -255,3 +255,55 @@ async fn diverse_results_are_not_all_alike() {
     let told = why_not(&api, "ann", body).await;
     assert_eq!((&told["verdict"], &told["rank"]), (&json!("less_diverse"), &json!(2)), "{told}");
 }
+
+/// What answers is important and old; what is new says as much. The default weights prefer the new.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn weights_are_tuned_by_questions_and_the_memories_that_answer_them() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let api = server.api();
+    let topics = 0..40;
+    let memories: Vec<Value> = topics
+        .clone()
+        .flat_map(|n| {
+            let old = json!({"id": format!("old-{n}"), "content": format!("topic{n}x alpha"), "importance": 0.9,
+                "event_time": "2020-01-01T00:00:00Z"});
+            let new = json!({"id": format!("new-{n}"), "content": format!("topic{n}x beta"), "importance": 0.1});
+            [old, new]
+        })
+        .collect();
+    add(&api, "ann", json!(memories)).await;
+    let (questions, weights) = (data.path().join("questions"), data.path().join("weights"));
+    let line = |n: i32| {
+        json!({"space": "user:ann", "query": format!("topic{n}x"), "relevant": [format!("old-{n}")]})
+            .to_string()
+    };
+    let run = |arguments: &[&str]| {
+        let output = common::cluster::program()
+            .args(arguments)
+            .args(["--url", &server.url, "--key", &server.key])
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    };
+    std::fs::write(&questions, topics.map(line).collect::<Vec<_>>().join("\n")).unwrap();
+    let (questions, weights) = (questions.to_str().unwrap(), weights.to_str().unwrap());
+    let (done, said) = run(&["ctl", "tune", questions, "--trials", "60"]);
+    assert!(done && said.contains("held out") && said.contains("tuned"), "{said}");
+    assert!(!std::path::Path::new(weights).exists(), "nothing is written without --apply");
+    let (done, said) = run(&["ctl", "tune", questions, "--trials", "60", "--apply", weights]);
+    assert!(done && said.contains("written to"), "{said}");
+    let found: Value = serde_json::from_str(&std::fs::read_to_string(weights).unwrap()).unwrap();
+    assert!(found["importance"].as_f64() > found["recency"].as_f64(), "{found}");
+    // The server takes what was found.
+    let first = |arguments: &[&str]| {
+        let (done, said) = run(&[&["recall", "topic3x", "--user", "ann", "--json"], arguments].concat());
+        assert!(done, "{said}");
+        serde_json::from_str::<Value>(&said).unwrap()["results"][0]["memory"]["id"].clone()
+    };
+    assert_eq!((first(&[]), first(&["--weights", weights])), (json!("new-3"), json!("old-3")));
+    std::fs::write(questions, line(1)).unwrap();
+    let (done, said) = run(&["ctl", "tune", questions]);
+    assert!(!done && said.contains("too few"), "{said}");
+}

@@ -186,6 +186,9 @@ pub struct RecallRequest {
     /// Name of the scoring profile; the tenant's default where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// Weights of the parts of the score, as the API defines them; the profile's where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Value>,
     /// Restriction on fields, as the API defines it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Value>,

@@ -1,6 +1,6 @@
 //! `holdfast recall`: asks questions and shows what came back and why.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -30,6 +30,9 @@ pub struct RecallArgs {
     /// Scoring profile: ebbinghaus, generative, adaptive, spaced or relevance
     #[arg(long)]
     profile: Option<String>,
+    /// Weights of the score, in place of the profile's: a file that `holdfast ctl tune --apply` has written
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
     /// Filter as JSON, for example '{"kind":{"$eq":"semantic"}}'
     #[arg(long, value_name = "JSON", value_parser = parse_filter)]
     filter: Option<Value>,
@@ -67,12 +70,14 @@ pub(super) fn parse_time(text: &str) -> Result<String, String> {
 pub async fn run(args: RecallArgs) -> Result<()> {
     let client = args.server.client()?;
     let questions = questions(&args)?;
+    let weights = args.weights.as_deref().map(weights).transpose()?;
     let mut gold_found = (0, 0);
     for question in &questions {
         let request = RecallRequest {
             query: question.question.clone(),
             top_k: args.top_k,
             profile: args.profile.clone(),
+            weights: weights.clone(),
             filter: args.filter.clone(),
             situation: args.now.clone().map(|now| Situation { now: Some(now) }),
             token: None,
@@ -90,6 +95,12 @@ pub async fn run(args: RecallArgs) -> Result<()> {
         print(&format!("{} of {} marked memories were recalled\n", gold_found.0, gold_found.1))?;
     }
     Ok(())
+}
+
+fn weights(path: &Path) -> Result<Value> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    serde_json::from_str(&text).with_context(|| format!("{name} is not JSON"))
 }
 
 fn questions(args: &RecallArgs) -> Result<Vec<AskedQuestion>> {

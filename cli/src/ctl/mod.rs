@@ -3,6 +3,7 @@
 mod certs;
 mod drain;
 mod init;
+mod tune;
 mod verify;
 
 use crate::client::print;
@@ -24,6 +25,8 @@ pub(crate) enum CtlCommand {
     Drain(drain::DrainArgs),
     /// Compare all replicas with each other, their rows with the hash kept over them, and the index with the rows
     Verify(verify::VerifyArgs),
+    /// Find weights of the score that suit your own questions, by the memories that answer them
+    Tune(tune::TuneArgs),
     /// Make a CA and certificates for nodes, routers and operators; asks no server
     Certs(certs::CertsArgs),
     /// Print a new random API key, to be used with `ctl init --key-file`; asks no server
@@ -36,6 +39,7 @@ pub(crate) async fn run(command: CtlCommand) -> Result<()> {
         CtlCommand::Init(args) => init::run(args).await,
         CtlCommand::Drain(args) => drain::run(args).await,
         CtlCommand::Verify(args) => verify::run(args).await,
+        CtlCommand::Tune(args) => tune::run(args).await,
         CtlCommand::Certs(args) => certs::run(&args),
         CtlCommand::NewKey => {
             let (key, _) = holdfast_router::new_api_key(TENANT, None, Rights::ALL, "", None);
