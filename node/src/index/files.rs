@@ -15,6 +15,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Files and folders are for the node's own user.
@@ -51,6 +52,8 @@ pub(super) enum FileError {
 pub(super) struct Files {
     root: Option<PathBuf>,
     lock: Mutex<()>,
+    /// Drafts so far: two of one file, of an image that goes and of the next, have two names.
+    drafts: AtomicU64,
 }
 
 /// A file that is being written. Dropped, it is gone.
@@ -85,7 +88,7 @@ impl Files {
                 }
             }
         }
-        Ok(Self { root: Some(root.to_owned()), lock: Mutex::default() })
+        Ok(Self { root: Some(root.to_owned()), ..Self::default() })
     }
 
     /// Whether there are any.
@@ -133,12 +136,8 @@ impl Files {
         }
         make_dir(&dir)?;
         has_room(&dir, bytes)?;
-        let (path, draft) = (dir.join(name), dir.join(format!("{name}.{DRAFT}")));
-        if let Err(error) = fs::remove_file(&draft)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error.into());
-        }
+        let number = self.drafts.fetch_add(1, Ordering::Relaxed);
+        let (path, draft) = (dir.join(name), dir.join(format!("{name}.{number}.{DRAFT}")));
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(FILE_MODE).open(&draft)?;
         Ok(Draft { file, draft, path })

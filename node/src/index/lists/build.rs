@@ -125,6 +125,7 @@ impl Site<'_> {
         placed: &[Placed],
     ) -> Result<(Arc<Lists>, Vec<u32>), FileError> {
         let mut written = Vec::with_capacity(placed.len());
+        let mut odd = 0;
         for list in placed.chunk_by(|a, b| a.list == b.list) {
             let centroid = list.first().map(|placed| {
                 let at = placed.list as usize * trained.dims;
@@ -138,8 +139,9 @@ impl Site<'_> {
                     // Those that died meanwhile are missing.
                     while places.next_if(|placed| placed.row != row).is_some() {}
                     // A vector whose length is not 1 cannot be bounded by its list: it stays in memory.
-                    if let (Some(placed), Ok(vector)) = (places.next(), Vector::from_halves(&halves(&values)))
-                    {
+                    let vector = Vector::from_halves(&halves(&values));
+                    odd += usize::from(vector.is_err());
+                    if let (Some(placed), Ok(vector)) = (places.next(), vector) {
                         let seq = self.image.read().columns.seq[row as usize];
                         let Placed { along, beside, .. } = *placed;
                         entries.push(Entry { seq, vector, along, beside });
@@ -149,6 +151,10 @@ impl Site<'_> {
                 })?;
                 writer.list(&entries, centroid)?;
             }
+        }
+        if odd * 16 > placed.len() {
+            // They would be a tail for which lists are made anew for ever.
+            return Err(FileError::Damaged("vectors whose length is not 1"));
         }
         let shape = Shape { probes: trained.probes, spread: trained.spread };
         Ok((writer.finish(self.files, shape, self.is_wanted)?, written))
