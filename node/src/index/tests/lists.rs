@@ -52,7 +52,6 @@ fn lists_find_what_the_scan_finds_and_take_less_memory() {
     let (store, space) = (Store::default(), space("ann"));
     let spaces = open(dir.path());
     write(&spaces, &store, &space, 1..=4_000);
-    let scan = without_graphs().get(&space, &store, soon()).unwrap();
     let image = listed(&spaces, &store, &space);
     let usage = spaces.usage();
     assert_eq!((usage.lists, usage.lists_built, usage.graphs), (1, 1, 0));
