@@ -305,6 +305,14 @@ async fn what_jobs_make_of_a_conversation_is_found_and_goes_with_it() {
         let (_, facts) = api.get(&format!("/v1/users/{user}/facts")).await;
         let allergies = facts["facts"].as_array().unwrap().iter().filter(|fact| fact["object"] == "peanuts");
         assert_eq!(allergies.count(), 1, "{facts}");
+        // What was made of turns that a context shows is not told twice.
+        let ask = json!({"query": "What does order CN-A11 cost?", "session": "s", "budget_tokens": 2000});
+        let (status, context) = api.post(&format!("/v1/users/{user}/context"), &ask).await;
+        assert_eq!(status, StatusCode::OK, "{context}");
+        assert_eq!(context["text"].as_str().unwrap().matches("Order CN-A11 costs").count(), 1, "{context}");
+        let left = context["left_out"].as_array().unwrap();
+        let by_session = |left: &&serde_json::Value| left["reason"] == "superseded_by_session";
+        assert!(left.iter().filter(by_session).any(|left| left["by"] == "turn:s#24"), "{context}");
     }
     let path = format!("/v1/users/{}/sessions/s", users[0]);
     let (status, answer) = api.delete(&path).await;

@@ -159,6 +159,21 @@ impl Client {
         self.send(Method::POST, url, Some(encode(request)?), None).await
     }
 
+    /// Decides between memories: one stands, others are taken back in its favour.
+    ///
+    /// # Errors
+    /// What the server refused, or that it could not be reached (see [`ClientError`]).
+    pub async fn resolve(
+        &self,
+        user: &str,
+        keep: &str,
+        retire: &[&str],
+    ) -> Result<serde_json::Value, ClientError> {
+        let url = self.user_url(user, "facts:resolve")?;
+        let body = encode(&serde_json::json!({"keep": keep, "retire": retire}))?;
+        self.send(Method::POST, url, Some(body), None).await
+    }
+
     /// Writes everything that a user's space holds to `out`, as JSON Lines. Returns what it comes to.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// A memory to store: the body of `POST /v1/users/{user}/memories`, and one line of an import file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -189,6 +190,9 @@ pub struct RecallRequest {
     /// Weights of the parts of the score, as the API defines them; the profile's where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<Value>,
+    /// No memory that scores less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_score: Option<f64>,
     /// Restriction on fields, as the API defines it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Value>,
@@ -321,6 +325,12 @@ pub struct ContextRequest {
     /// `text`, `messages` or `sections`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
+    /// The conversation that is going on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The task that the agent is busy with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
     /// Name of the scoring profile; the tenant's default where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
@@ -430,6 +440,9 @@ pub struct ImportAnswer {
     pub versions: ImportCounts,
     /// Of links.
     pub links: ImportCounts,
+    /// Of what stands beside memories, by the kind of line.
+    #[serde(default)]
+    pub beside: BTreeMap<String, ImportCounts>,
     /// Lines that are nothing of an export.
     pub unreadable: u64,
     /// The lines that were rejected, or the first of them.
@@ -446,7 +459,7 @@ pub struct Exported {
 }
 
 /// What the last line of an export says of those before it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ExportCounts {
     /// Memories.
     pub memories: u64,
@@ -454,10 +467,13 @@ pub struct ExportCounts {
     pub versions: u64,
     /// Lines of links.
     pub links: u64,
+    /// What stands beside memories, by the kind of line.
+    #[serde(default)]
+    pub beside: BTreeMap<String, u64>,
 }
 
 /// The last line of an export.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct EndLine {
     /// What came before it.
     pub end: ExportCounts,

@@ -45,6 +45,12 @@ pub struct ContextArgs {
     /// Encoding by which tokens are counted, such as o200k_base or cl100k_base
     #[arg(long)]
     tokenizer: Option<String>,
+    /// The conversation that is going on: its window, its summary and where it stands
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// The task that the agent is busy with
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
     /// Sections of the prompt; all, if not given. Hard constraints are always there
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     sections: Vec<String>,
@@ -85,6 +91,8 @@ pub async fn run(args: ContextArgs) -> Result<()> {
         tokenizer: args.tokenizer,
         sections: (!args.sections.is_empty()).then_some(args.sections),
         format: Some(args.format.name().to_owned()),
+        session: args.session,
+        task: args.task,
         profile: args.profile,
         filter: args.filter,
         diversity: args.diversity,

@@ -4,6 +4,7 @@ use super::{ServerArgs, print};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use holdfast_bench::client::{Client, ClientError, EndLine, ExportCounts, Exported, ImportAnswer};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,9 @@ const PART_BYTES: usize = 4 << 20;
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// How the first line of an export begins.
 pub(super) const HEAD: &[u8] = b"{\"export\":";
+/// Kinds of lines of what stands beside memories.
+const BESIDE: [&str; 8] =
+    ["session", "turn", "task", "step", "block", "block_version", "procedure", "procedure_version"];
 /// Rejected lines that are listed; the others are only counted.
 const REJECTED_SHOWN_MAX: usize = 20;
 
@@ -74,7 +78,9 @@ pub async fn run(args: ExportArgs) -> Result<()> {
 }
 
 fn told(user: &str, exported: &Exported) -> String {
-    let mut told = format!("user {user}: {} memories exported\n", exported.counts.memories);
+    let beside = beside(&exported.counts.beside);
+    let more = if beside.is_empty() { String::new() } else { format!(", {beside}") };
+    let mut told = format!("user {user}: {} memories{more} exported\n", exported.counts.memories);
     if !exported.left_out.is_empty() {
         let left_out = exported.left_out.join(", ");
         told.push_str(&format!("not in it, as this version does not export them: {left_out}\n"));
@@ -111,40 +117,64 @@ pub(super) async fn import(client: &Client, user: &str, name: &str, lines: &mut 
         eprintln!("{name}: {} {} rejected: {}", text("kind"), text("id"), text("reason"));
     }
     let ImportAnswer { memories, versions, links, unreadable, .. } = &total;
+    let created = total.beside.iter().map(|(kind, counts)| (kind.clone(), counts.created)).collect();
+    let more = Some(beside(&created)).filter(|told| !told.is_empty());
     print(&format!(
-        "user {user}: {} memories created, {} duplicate, {} rejected; {} earlier versions\n",
-        memories.created, memories.duplicate, memories.rejected, versions.created
+        "user {user}: {} memories created, {} duplicate, {} rejected; {} earlier versions{}\n",
+        memories.created,
+        memories.duplicate,
+        memories.rejected,
+        versions.created,
+        more.map(|told| format!("; {told} created")).unwrap_or_default()
     ))?;
-    let rejected = memories.rejected + versions.rejected + links.rejected + unreadable;
+    let of_beside: u64 = total.beside.values().map(|counts| counts.rejected).sum();
+    let rejected = memories.rejected + versions.rejected + links.rejected + of_beside + unreadable;
     ensure!(rejected == 0, "{rejected} lines were rejected; the others are stored");
     let Some(end) = end else {
         bail!("{name} is not complete: its last line is missing; what it holds is stored");
     };
     ensure!(
         end == arrived,
-        "{name} is not complete: by its last line it has {} memories, {} versions and {} lines of links, and {}, {} and {} \
-         are there; they are stored",
-        end.memories,
-        end.versions,
-        end.links,
-        arrived.memories,
-        arrived.versions,
-        arrived.links
+        "{name} is not complete: by its last line it has {}, and {} are there; they are stored",
+        in_words(&end),
+        in_words(&arrived)
     );
     Ok(())
 }
 
+fn in_words(counts: &ExportCounts) -> String {
+    let ExportCounts { memories, versions, links, .. } = counts;
+    let more = beside(&counts.beside);
+    let comma = if more.is_empty() { "" } else { ", " };
+    format!("{memories} memories, {versions} versions, {links} lines of links{comma}{more}")
+}
+
 /// Counts a line by its kind, or takes what the last one says.
 fn count(line: &[u8], arrived: &mut ExportCounts, end: &mut Option<ExportCounts>) {
-    if line.starts_with(b"{\"memory\":") {
-        arrived.memories += 1;
-    } else if line.starts_with(b"{\"version\":") {
-        arrived.versions += 1;
-    } else if line.starts_with(b"{\"links\":") {
-        arrived.links += 1;
-    } else if let Ok(line) = serde_json::from_slice::<EndLine>(line) {
-        *end = Some(line.end);
+    let kind = line.strip_prefix(b"{\"").and_then(|rest| rest.split(|byte| *byte == b'"').next());
+    match kind.and_then(|kind| std::str::from_utf8(kind).ok()) {
+        Some("memory") => arrived.memories += 1,
+        Some("version") => arrived.versions += 1,
+        Some("links") => arrived.links += 1,
+        Some(kind) if BESIDE.contains(&kind) => {
+            *arrived.beside.entry(kind.to_owned()).or_default() += 1;
+        }
+        Some("end") => {
+            if let Ok(line) = serde_json::from_slice::<EndLine>(line) {
+                *end = Some(line.end);
+            }
+        }
+        _ => {}
     }
+}
+
+/// What stands beside memories, in words.
+fn beside(counts: &BTreeMap<String, u64>) -> String {
+    let told = BESIDE.iter().filter_map(|kind| {
+        let count = counts.get(*kind).filter(|count| **count > 0)?;
+        Some(format!("{count} {}", kind.replace('_', " ") + if *count == 1 { "" } else { "s" }))
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 async fn send(client: &Client, user: &str, part: Vec<u8>) -> Result<ImportAnswer, ClientError> {
@@ -155,6 +185,9 @@ fn absorb(total: &mut ImportAnswer, part: ImportAnswer) {
     total.memories.absorb(part.memories);
     total.versions.absorb(part.versions);
     total.links.absorb(part.links);
+    for (kind, counts) in part.beside {
+        total.beside.entry(kind).or_default().absorb(counts);
+    }
     total.unreadable += part.unreadable;
     let room = REJECTED_SHOWN_MAX.saturating_sub(total.rejected.len());
     total.rejected.extend(part.rejected.into_iter().take(room));
@@ -198,13 +231,17 @@ mod tests {
             br#"{"memory":{}}"#,
             br#"{"links":{}}"#,
             b"nonsense",
-            br#"{"end":{"memories":2,"versions":1,"links":1}}"#,
+            br#"{"turn":{"session":"s"}}"#,
+            br#"{"block_version":{}}"#,
+            br#"{"turn":{}}"#,
+            br#"{"end":{"memories":2,"versions":1,"links":1,"beside":{"turn":2,"block_version":1}}}"#,
         ] {
             count(line, &mut arrived, &mut end);
         }
-        assert_eq!(end, Some(arrived));
+        assert_eq!(end.as_ref(), Some(&arrived));
+        assert_eq!(in_words(&arrived), "2 memories, 1 versions, 1 lines of links, 2 turns, 1 block version");
         count(br#"{"end":{"memories":3,"versions":1,"links":1}}"#, &mut arrived, &mut end);
-        assert_ne!(end, Some(arrived));
+        assert_ne!(end.as_ref(), Some(&arrived));
     }
 
     #[test]

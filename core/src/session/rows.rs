@@ -6,6 +6,7 @@ use super::window;
 use crate::codec::stored;
 use crate::limits::{SESSION_IDLE_GRID_US, SESSION_IDLE_US, SESSION_TURNS_CONDENSED};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
 /// What a deletion takes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,7 @@ pub struct SessionRow {
 
 /// What a tool answered, as much of it as is kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tool {
     /// The name of the tool.
     pub name: String,
@@ -64,6 +66,7 @@ pub struct Tool {
 
 /// One turn. Key: see [`crate::keys::turn`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TurnRow {
     /// Who speaks: `user`, `assistant`, `tool` or another word of the caller's.
     pub role: String,
@@ -110,11 +113,17 @@ pub fn is_turn_of(reference: &str, session: &str) -> bool {
 
 /// The session of the turns that a source of a memory names, and the first of them; `None` if it names no turns.
 pub fn turns_of(reference: &str) -> Option<(&str, u64)> {
+    turns_from_to(reference).map(|(session, turns)| (session, *turns.start()))
+}
+
+/// The session of the turns that a source of a memory names, and the first and last of them; `None` if it names no
+/// turns.
+pub fn turns_from_to(reference: &str) -> Option<(&str, RangeInclusive<u64>)> {
     let (session, numbers) = reference.strip_prefix("turn:")?.rsplit_once('#')?;
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
     let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
-    let _last: u64 = number(last)?;
-    Some((session, number(first)?)).filter(|_| !session.is_empty())
+    let turns: RangeInclusive<u64> = number(first)?..=number(last)?;
+    Some((session, turns)).filter(|_| !session.is_empty())
 }
 
 /// The session of [`turns_of`].
@@ -193,6 +202,8 @@ mod tests {
             assert!(is_turn_of(&turn_reference(session, 3, 9), session));
             assert_eq!(session_of_turn(&turn_reference(session, 3, 9)), Some(session));
             assert_eq!(session_of_turn(&turn_reference(session, 7, 7)), Some(session));
+            assert_eq!(turns_from_to(&turn_reference(session, 3, 9)), Some((session, 3..=9)));
+            assert_eq!(turns_from_to(&turn_reference(session, 7, 7)), Some((session, 7..=7)));
         }
         for reference in ["", "turn:", "turn:s", "turn:#1", "turn:s#", "turn:s#1-", "turn:s#x", "s#1", "m-1"]
         {

@@ -92,11 +92,23 @@ impl<'a> Template<'a> {
             );
             return Err(Error::invalid(format!("variables.{first}"), detail));
         }
+        self.fill(|name| value(name).unwrap_or_default())
+    }
+
+    /// The text with values in place of the placeholders that have one; the others stand as `{{name}}`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::TooLarge`] if the text would have more than [`RENDERED_BYTES_MAX`] bytes.
+    pub fn render_known(&self, value: impl Fn(&str) -> Option<String>) -> Result<String> {
+        self.fill(|name| value(name).unwrap_or_else(|| format!("{{{{{name}}}}}")))
+    }
+
+    fn fill(&self, value: impl Fn(&str) -> String) -> Result<String> {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(literal) => text.push_str(literal),
-                Piece::Placeholder(name) => text.push_str(&value(name).unwrap_or_default()),
+                Piece::Placeholder(name) => text.push_str(&value(name)),
             }
             if text.len() > RENDERED_BYTES_MAX {
                 let detail = format!(
@@ -145,6 +157,21 @@ mod tests {
         }
         let names = Template::read("{{b}} {{a}} {{ b }} \\{{c}}").unwrap().names();
         assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn placeholders_without_a_value_stay() {
+        let known = |name: &str| (name == "name").then(|| "{{城市}}".to_owned());
+        for (text, expected) in [
+            ("{{ name }} in {{ 城市 }}🙂", "{{城市}} in {{城市}}🙂"),
+            ("\\{{name}} {{age}}{{age}}", "{{name}} {{age}}{{age}}"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(Template::read(text).unwrap().render_known(known).as_deref(), Ok(expected), "{text}");
+        }
+        let long = Template::read("{{a}}{{b}}").unwrap();
+        let error = long.render_known(|_| Some("x".repeat(RENDERED_BYTES_MAX))).unwrap_err();
+        assert_eq!(error.code, ErrorCode::TooLarge);
     }
 
     #[test]

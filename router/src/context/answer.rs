@@ -11,6 +11,8 @@ use serde::Serialize;
 /// The share of its budget from which on an answer says that the context is nearly full.
 const NEARLY_FULL: f64 = 0.75;
 const NEARLY_FULL_NAME: &str = "context_75";
+/// Says that the session speaks against what is remembered.
+const CONFLICT_NAME: &str = "conflict";
 
 #[derive(Serialize)]
 pub(super) struct Assembled {
@@ -74,7 +76,7 @@ struct ItemView {
 
 impl Assembled {
     pub(super) fn new(request: &Request, packed: Packed) -> Self {
-        let Packed { rendered, count, tokens, items, left_out, .. } = packed;
+        let Packed { rendered, count, tokens, items, left_out, contradicted, .. } = packed;
         let (format, left_out_more) = (request.format, left_out.more());
         let in_parts = format == Format::Sections;
         let mut items = items.into_iter().peekable();
@@ -88,6 +90,7 @@ impl Assembled {
         };
         let sections = rendered.parts.iter().zip(count.parts).map(&mut view).collect();
         let nearly_full = tokens as f64 > NEARLY_FULL * request.budget as f64;
+        let heartbeat = [(nearly_full, NEARLY_FULL_NAME), (contradicted, CONFLICT_NAME)];
         let (text, messages) = match format {
             Format::Text => (Some(rendered.text), None),
             Format::Messages if rendered.text.is_empty() => (None, Some(Vec::new())),
@@ -103,7 +106,7 @@ impl Assembled {
             tokenizer: request.tokenizer.name(),
             left_out: left_out.first,
             left_out_more,
-            heartbeat: if nearly_full { vec![NEARLY_FULL_NAME] } else { Vec::new() },
+            heartbeat: heartbeat.into_iter().filter_map(|(is, name)| is.then_some(name)).collect(),
             partial: false,
             missing: Vec::new(),
             recall_id: String::new(),

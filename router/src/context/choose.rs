@@ -26,10 +26,13 @@ pub(crate) enum Reason {
     Conflict,
     /// It scores less than was asked for.
     BelowMinScore,
+    /// It was made of turns that are there, or they say otherwise.
+    SupersededBySession,
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 4] = [Self::Budget, Self::Duplicate, Self::Conflict, Self::BelowMinScore];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Budget, Self::Duplicate, Self::Conflict, Self::BelowMinScore, Self::SupersededBySession];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -37,6 +40,7 @@ impl Reason {
             Self::Duplicate => "duplicate",
             Self::Conflict => "conflict",
             Self::BelowMinScore => "below_min_score",
+            Self::SupersededBySession => "superseded_by_session",
         }
     }
 }
@@ -69,6 +73,19 @@ impl LeftOut {
         }
     }
 
+    /// A turn that had to go after all stands for nothing: what it was to tell did not fit either.
+    pub(super) fn settle(&mut self, is_there: impl Fn(&str) -> bool) {
+        for left in &mut self.first {
+            let by_turn = left.by.as_deref().is_some_and(|by| by.starts_with("turn:"));
+            let by_session = left.reason == Reason::SupersededBySession || by_turn;
+            if by_session && !left.by.as_deref().is_some_and(&is_there) {
+                self.counts[left.reason as usize] -= 1;
+                (left.reason, left.by) = (Reason::Budget, None);
+                self.counts[left.reason as usize] += 1;
+            }
+        }
+    }
+
     /// How many are not named.
     pub(super) fn more(&self) -> u64 {
         self.counts.iter().sum::<u64>().saturating_sub(self.first.len() as u64)
@@ -96,6 +113,11 @@ pub(super) fn choose(request: &Request, found: &Found) -> Result<Chosen> {
     let rest = request.sections.iter().filter(|section| **section != Section::Constraints);
     for section in [Section::Constraints].iter().chain(rest) {
         for item in section.items(found, request.query.text.as_deref())? {
+            // Of a conversation every turn counts: people say the same twice.
+            if section.is_of_session() {
+                chosen.first.push(item);
+                continue;
+            }
             if let Some((reason, by)) = fault(request, &item, &said) {
                 // What is required is found as well, and is there already: nothing is left out.
                 if by.as_deref() == Some(item.id.as_str()) {
@@ -107,13 +129,16 @@ pub(super) fn choose(request: &Request, found: &Found) -> Result<Chosen> {
             said.take(&item);
             match section {
                 Section::Constraints => chosen.required.push(item),
-                Section::Blocks | Section::Task => chosen.first.push(item),
+                Section::Blocks | Section::Task | Section::Dialogue | Section::Summary | Section::Window => {
+                    chosen.first.push(item)
+                }
                 Section::Procedures => chosen.last.push(item),
                 Section::Memories => chosen.memories.push(item),
                 Section::Facts => chosen.facts.push(item),
             }
         }
     }
+    chosen.first.sort_by_key(|item| item.section.rank());
     newest_of_each_group(request, &mut chosen);
     diversify(&mut chosen.memories, request.diversity);
     Ok(chosen)
@@ -131,7 +156,7 @@ fn fault(request: &Request, item: &Item, said: &Said) -> Option<(Reason, Option<
 }
 
 /// Whether of what contradicts each other the newest is wanted, as of now.
-fn latest(request: &Request) -> bool {
+pub(super) fn latest(request: &Request) -> bool {
     let query = &request.query;
     query.conflicts == v1::Conflicts::Latest && !query.include_deprecated && query.as_of.is_none()
 }
@@ -172,7 +197,7 @@ impl Said {
 
 /// The form in which near-identical texts of one speaker are equal: case, white space and the
 /// punctuation between words do not count. What is within a word does: 3.5 is not 35.
-fn same(item: &Item) -> String {
+pub(super) fn same(item: &Item) -> String {
     let text = normalize(&item.text).to_lowercase();
     let edge = |c: char| c.is_ascii_punctuation() && !matches!(c, '+' | '-' | '<' | '>' | '=' | '%' | '$');
     let sentence = |c: char| matches!(c, '。' | '、' | '…' | '「' | '」' | '“' | '”' | '‘' | '’' | '·');
@@ -192,10 +217,8 @@ fn same(item: &Item) -> String {
     // A fact names of whom it is said. It is compared with the memory that states it when it is known
     // which of them fits.
     match item.section {
-        Section::Facts | Section::Blocks | Section::Task | Section::Procedures => {
-            same.push_str(item.section.name());
-        }
-        Section::Constraints | Section::Memories => same.push_str(&item.heading.speaker),
+        Section::Constraints | Section::Window | Section::Memories => same.push_str(&item.heading.speaker),
+        other => same.push_str(other.name()),
     }
     same
 }

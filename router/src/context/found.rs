@@ -3,11 +3,13 @@
 use super::parse::Request;
 use super::sections::Section;
 use crate::blocks::{self, BlockView};
+use crate::fact_rules::FactRules;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::nodes::ReadWish;
 use crate::procedures::{self, Procedure};
 use crate::recall::fan_out;
+use crate::sessions;
 use crate::shared::Shared;
 use crate::tasks::{self, Task};
 use holdfast_core::access::Access;
@@ -16,6 +18,7 @@ use holdfast_core::token::Seen;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_models::ModelProfile;
 use holdfast_proto::v1;
+use std::sync::Arc;
 
 /// What the sections are made of.
 #[derive(Default)]
@@ -27,7 +30,16 @@ pub(super) struct Found {
     pub(super) missing: Vec<u16>,
     pub(super) blocks: Vec<BlockView>,
     pub(super) task: Option<Task>,
+    pub(super) session: Option<Talk>,
     pub(super) procedures: Vec<Procedure>,
+    /// By which it is found what turns of the session state.
+    pub(super) rules: Option<Arc<FactRules>>,
+}
+
+/// The conversation that is going on.
+pub(super) struct Talk {
+    pub(super) session: v1::Session,
+    pub(super) window: v1::SessionWindow,
 }
 
 /// Who asks, where, and how fresh the answer must be.
@@ -51,14 +63,17 @@ pub(super) async fn find(
     let Asking { shared, access, spaces, wish, deadline, .. } = asking;
     let memories = fan_out::Asking { shared, access, spaces, wish, deadline };
     let recall = fan_out::find(memories, &request.query, model);
-    let beside = futures::future::try_join3(
+    let beside = futures::future::try_join5(
         blocks(asking, request),
         task(asking, request),
+        session(asking, request),
         procedures(asking, request),
+        rules(asking, request),
     );
-    let (recall, (blocks, task, procedures)) = futures::future::try_join(recall, beside).await?;
+    let (recall, beside) = futures::future::try_join(recall, beside).await?;
+    let (blocks, task, session, procedures, rules) = beside;
     let fan_out::Found { response, seen, missing } = recall;
-    Ok(Found { recall: response, seen, missing, blocks, task, procedures })
+    Ok(Found { recall: response, seen, missing, blocks, task, session, procedures, rules })
 }
 
 async fn blocks(asking: Asking<'_>, request: &Request) -> Answer<Vec<BlockView>> {
@@ -70,7 +85,7 @@ async fn blocks(asking: Asking<'_>, request: &Request) -> Answer<Vec<BlockView>>
 }
 
 async fn task(asking: Asking<'_>, request: &Request) -> Answer<Option<Task>> {
-    let wanted = request.sections.contains(&Section::Task);
+    let wanted = request.wants(&[Section::Task, Section::Procedures]);
     let Some(id) = request.task.as_deref().filter(|_| wanted) else { return Ok(None) };
     let Asking { shared, access, space, wish, deadline, .. } = asking;
     let (task, _) = tasks::fetch(shared, access, space, id, wish, deadline).await?;
@@ -80,6 +95,27 @@ async fn task(asking: Asking<'_>, request: &Request) -> Answer<Option<Task>> {
         Problem::from(Error::new(ErrorCode::NotFound, detail).at("task"))
     };
     task.map(Some).ok_or_else(missing)
+}
+
+/// A session that is named: for its sections, and for what procedures have placeholders for.
+async fn session(asking: Asking<'_>, request: &Request) -> Answer<Option<Talk>> {
+    let wanted = request.wants(&Section::OF_SESSION) || request.wants(&[Section::Procedures]);
+    let Some(id) = request.session.as_deref().filter(|_| wanted) else { return Ok(None) };
+    let Asking { shared, access, space, wish, deadline, .. } = asking;
+    let read = sessions::read::fetch(shared, access, space, id, wish, deadline).await;
+    let (session, window, _) = read.map_err(|problem| match problem.error.code {
+        ErrorCode::NotFound => problem.at("session"),
+        _ => problem,
+    })?;
+    Ok(Some(Talk { session, window }))
+}
+
+async fn rules(asking: Asking<'_>, request: &Request) -> Answer<Option<Arc<FactRules>>> {
+    if request.session.is_none() || !request.wants(&[Section::Window]) {
+        return Ok(None);
+    }
+    let Asking { shared, access, deadline, .. } = asking;
+    Ok(Some(shared.fact_rules.of(&shared.nodes, &access.tenant, deadline).await?))
 }
 
 async fn procedures(asking: Asking<'_>, request: &Request) -> Answer<Vec<Procedure>> {

@@ -21,18 +21,45 @@ pub(super) struct Heading {
 /// Where an item comes from.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Source {
-    /// `memory`, `block`, `task` or `procedure`.
+    /// `memory`, `block`, `task`, `dialogue`, `summary`, `turn` or `procedure`.
     kind: &'static str,
     /// The memory that states it; for a memory its own id.
     memory: Option<String>,
     /// The shared collection that it comes from; missing for what is the user's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) space: Option<String>,
-    session: Option<String>,
-    speaker: Option<String>,
-    event_time: Option<Time>,
+    pub(super) session: Option<String>,
+    pub(super) speaker: Option<String>,
+    pub(super) event_time: Option<Time>,
     uri: Option<String>,
-    derived_from: Vec<String>,
+    pub(super) derived_from: Vec<String>,
+}
+
+/// Something that a memory states and that holds, in the form that statements are compared by.
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
+    pub(super) group: Group,
+    pub(super) value: String,
+    /// Whether two values of the group exclude each other.
+    pub(super) exclusive: bool,
+    pub(super) from_us: i64,
+}
+
+/// What statements that may contradict each other have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Group {
+    pub(super) subject: String,
+    pub(super) predicate: String,
+    pub(super) about: String,
+}
+
+impl Claim {
+    pub(super) fn of(stated: &v1::Stated) -> Self {
+        let v1::Stated { subject, predicate, about, value, exclusive, from_us, .. } = stated;
+        let (subject, predicate, about) = (subject.clone(), predicate.clone(), about.clone());
+        let group = Group { subject, predicate, about };
+        Self { group, value: value.clone(), exclusive: *exclusive, from_us: *from_us }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -55,6 +82,14 @@ pub(super) struct Item {
     pub(super) required: bool,
     /// Whether facts were found in it, and none of them holds any more.
     pub(super) fallen: bool,
+    /// The words of the memory that it is or is stated by, fenced.
+    pub(super) words: String,
+    /// Whether what it states is all that it says.
+    pub(super) whole: bool,
+    /// What it states that holds.
+    pub(super) claims: Vec<Claim>,
+    /// Whether it is left out where the one after it is: a conversation has no holes.
+    pub(super) chained: bool,
     /// For a fact whose group may hold many values: the group.
     pub(super) group: Option<String>,
     /// From when it holds.
@@ -86,18 +121,22 @@ impl Item {
         let text = fence::quoted(&memory.content);
         let unchanged = memory.tokens > 0 && text == memory.content;
         let name = memory.speaker.as_deref().or(memory.role.as_deref()).unwrap_or_default();
-        let speaker = fence::name(name, SPEAKER_CHARS_MAX);
+        let speaker = Self::speaker(name);
         Ok(Self {
             section,
             memory: id.clone(),
             id,
             score: scored.score,
             stored_tokens: unchanged.then_some(memory.tokens as usize),
+            words: text.clone(),
             text,
             heading: Heading { day: Time(memory.event_us).day(), speaker },
             place: (memory.event_us, memory.seq),
             required: false,
             fallen: !scored.stated.is_empty() && scored.stated.iter().all(|stated| !stated.current),
+            claims: scored.stated.iter().filter(|stated| stated.current).map(Claim::of).collect(),
+            chained: false,
+            whole: scored.whole,
             group: None,
             since_us: memory.event_us,
             source: Source {
@@ -120,6 +159,9 @@ impl Item {
         let kind = match section {
             Section::Blocks => "block",
             Section::Task => "task",
+            Section::Dialogue => "dialogue",
+            Section::Summary => "summary",
+            Section::Window => "turn",
             Section::Procedures => "procedure",
             Section::Constraints | Section::Memories | Section::Facts => "memory",
         };
@@ -134,12 +176,28 @@ impl Item {
             place,
             required: false,
             fallen: false,
+            claims: Vec::new(),
+            chained: false,
+            words: String::new(),
+            whole: false,
             group: None,
             since_us: 0,
             source: Source { kind, ..Source::default() },
             possible_conflicts: Vec::new(),
             why: Vec::new(),
         }
+    }
+
+    /// The name of who speaks as it is shown.
+    pub(super) fn speaker(name: &str) -> String {
+        fence::name(name, SPEAKER_CHARS_MAX)
+    }
+
+    /// The same, as a part of this session.
+    #[must_use]
+    pub(super) fn in_session(mut self, session: &str) -> Self {
+        self.source.session = Some(session.to_owned());
+        self
     }
 
     /// The same with other words.

@@ -3,6 +3,7 @@
 use super::answer::Took;
 use super::choose::Reason;
 use super::pack::Packed;
+use super::sections::Section;
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
 
@@ -14,6 +15,7 @@ pub(crate) struct ContextMetrics {
     tokens: IntCounterVec,
     seconds: HistogramVec,
     left_out: IntCounterVec,
+    items: IntCounterVec,
 }
 
 impl ContextMetrics {
@@ -22,8 +24,8 @@ impl ContextMetrics {
             tokens: IntCounterVec::new(
                 Opts::new(
                     "holdfast_router_context_tokens_total",
-                    "Tokens of assembled contexts, and those saved: what all candidates in their own words would \
-                     have taken beyond that.",
+                    "Tokens of assembled contexts, and those saved: what all candidates in their own words, and all \
+                     turns of the session, would have taken beyond that.",
                 ),
                 &["kind"],
             )?,
@@ -42,6 +44,10 @@ impl ContextMetrics {
                 ),
                 &["reason"],
             )?,
+            items: IntCounterVec::new(
+                Opts::new("holdfast_router_context_items_total", "Items that entered a context, by section."),
+                &["section"],
+            )?,
         };
         for kind in ["assembled", "saved"] {
             metrics.tokens.with_label_values(&[kind]);
@@ -49,20 +55,31 @@ impl ContextMetrics {
         for step in STEPS {
             metrics.seconds.with_label_values(&[step]);
         }
+        for section in Section::ALL {
+            metrics.items.with_label_values(&[section.name()]);
+        }
         for reason in Reason::ALL {
             metrics.left_out.with_label_values(&[reason.name()]);
         }
         Ok(metrics)
     }
 
-    pub(crate) fn collectors(&self) -> [Box<dyn Collector>; 3] {
-        [Box::new(self.tokens.clone()), Box::new(self.seconds.clone()), Box::new(self.left_out.clone())]
+    pub(crate) fn collectors(&self) -> [Box<dyn Collector>; 4] {
+        [
+            Box::new(self.tokens.clone()),
+            Box::new(self.seconds.clone()),
+            Box::new(self.left_out.clone()),
+            Box::new(self.items.clone()),
+        ]
     }
 
     pub(super) fn packed(&self, packed: &Packed) {
         let count = |kind, tokens: usize| self.tokens.with_label_values(&[kind]).inc_by(tokens as u64);
         count("assembled", packed.tokens);
         count("saved", packed.whole_tokens.saturating_sub(packed.tokens));
+        for item in &packed.items {
+            self.items.with_label_values(&[item.section.name()]).inc();
+        }
         for (reason, count) in Reason::ALL.into_iter().zip(packed.left_out.counts) {
             self.left_out.with_label_values(&[reason.name()]).inc_by(count);
         }

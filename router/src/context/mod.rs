@@ -2,9 +2,11 @@
 //!
 //! One search of the space answers all that is made of memories, so that its parts never contradict
 //! each other: the best memories with what they state and whether that still holds, the hard
-//! constraints, and the best facts. Blocks, a task and procedures are read beside it (`found`). Then, on a thread that may compute:
+//! constraints, and the best facts. Blocks, a task, a session and procedures are read beside it (`found`). Then, on a thread
+//! that may compute:
 //! - `sections`: each section turns what was found into items, fenced as data (`fence`);
 //! - `choose`: what says the same twice, holds no longer or scores too low goes; the rest is ordered;
+//! - `told`: what the session tells is not told again, and what it tells otherwise goes;
 //! - `pack`: what fits is guessed by stored counts, written by `render`, counted as a whole, and trimmed.
 
 mod answer;
@@ -17,6 +19,7 @@ mod pack;
 mod parse;
 mod render;
 mod sections;
+mod told;
 
 use crate::auth::InSpace;
 use crate::http::problem::Answer;
@@ -100,5 +103,6 @@ fn assemble(request: &Request, found: &Found) -> Result<pack::Packed, Error> {
         );
         return Err(Error::new(ErrorCode::TooLarge, detail));
     }
-    pack::pack(request, choose::choose(request, found)?)
+    let chosen = choose::choose(request, found)?;
+    pack::pack(request, found, chosen)
 }

@@ -1,11 +1,13 @@
 //! Packing within a budget. What fits is guessed by the counts that are stored with the memories;
 //! then the whole is counted as it is, and the least of it goes until it fits.
 
-use super::choose::{Chosen, LeftOut, Reason};
+use super::choose::{Chosen, LeftOut, Reason, latest};
+use super::found::Found;
 use super::item::{Heading, Item};
 use super::parse::{Format, Request};
 use super::render::{Rendered, TAG_TOKENS, head_tokens, line_tokens, render};
 use super::sections::Section;
+use super::told::Told;
 use crate::tokenizer::{Count, Tokenizer};
 use holdfast_core::{Error, Result};
 use std::collections::{HashMap, HashSet};
@@ -34,6 +36,8 @@ pub(super) struct Packed {
     pub(super) left_out: LeftOut,
     /// Nearly the tokens of all candidates in their own words.
     pub(super) whole_tokens: usize,
+    /// Whether the session says otherwise than something that is remembered.
+    pub(super) contradicted: bool,
 }
 
 /// Items that enter together: a memory, or the facts that stand for it.
@@ -62,7 +66,9 @@ fn item_tokens(item: &Item, tokenizer: Tokenizer) -> Result<usize> {
         _ if item.section == Section::Facts => rough_tokens(&item.text),
         _ => tokenizer.count(&item.text)?,
     };
-    Ok(text + line_tokens(&item.text))
+    // Who speaks changes with nearly every turn.
+    let heading = if item.section == Section::Window { SPEAKER_TOKENS } else { 0 };
+    Ok(text + heading + line_tokens(&item.text))
 }
 
 /// About the tokens of a short text: four letters, or one character of another script, make one.
@@ -73,7 +79,7 @@ fn rough_tokens(text: &str) -> usize {
 
 /// # Errors
 /// If what is required does not fit; the error names the budget that it needs.
-pub(super) fn pack(request: &Request, chosen: Chosen) -> Result<Packed> {
+pub(super) fn pack(request: &Request, found: &Found, chosen: Chosen) -> Result<Packed> {
     let frame = if request.format == Format::Messages { MESSAGE_TOKENS } else { 0 };
     let mut packer = Packer {
         request,
@@ -82,6 +88,9 @@ pub(super) fn pack(request: &Request, chosen: Chosen) -> Result<Packed> {
         required: chosen.required,
         taken: Vec::new(),
         skipped: Vec::new(),
+        gone: Vec::new(),
+        broken: false,
+        contradicted: false,
         used: head_tokens(request.format),
         headings: HashSet::new(),
         sections: HashSet::new(),
@@ -90,11 +99,14 @@ pub(super) fn pack(request: &Request, chosen: Chosen) -> Result<Packed> {
     };
     packer.require()?;
     for item in chosen.first {
-        packer.offer(Unit::of(vec![item], request.tokenizer)?, None);
+        packer.first(item)?;
     }
-    packer.guess(chosen.memories, chosen.facts)?;
+    let (memories, facts) = packer.beside_session(found, chosen.memories, chosen.facts);
+    packer.guess(memories, facts)?;
     for item in chosen.last {
-        packer.offer(Unit::of(vec![item], request.tokenizer)?, None);
+        let unit = Unit::of(vec![item], request.tokenizer)?;
+        packer.whole_tokens += unit.tokens;
+        packer.offer(unit, None);
     }
     packer.fit()
 }
@@ -107,6 +119,11 @@ struct Packer<'a> {
     /// The best first.
     taken: Vec<Unit>,
     skipped: Vec<Unit>,
+    /// Turns that had to go: without those after them they are not tried again.
+    gone: Vec<Unit>,
+    /// Whether the window has ended for want of room.
+    broken: bool,
+    contradicted: bool,
     /// Nearly the tokens so far.
     used: usize,
     /// Those that will be there.
@@ -128,6 +145,67 @@ impl Packer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes what goes before memories. The window of a session ends where a turn does not fit.
+    fn first(&mut self, item: Item) -> Result<()> {
+        let (chained, of_session) = (item.chained, item.section.is_of_session());
+        let unit = Unit::of(vec![item], self.request.tokenizer)?;
+        if !of_session {
+            self.whole_tokens += unit.tokens;
+        }
+        if chained && (self.broken || !self.fits(&unit)) {
+            self.broken = true;
+            self.gone.push(unit);
+        } else {
+            self.offer(unit, None);
+        }
+        Ok(())
+    }
+
+    /// What of memories and facts the session does not tell already, or otherwise.
+    fn beside_session(
+        &mut self,
+        found: &Found,
+        memories: Vec<Item>,
+        facts: Vec<Item>,
+    ) -> (Vec<Item>, Vec<Item>) {
+        let Some(talk) = found.session.as_ref().filter(|_| self.request.wants(&Section::OF_SESSION)) else {
+            return (memories, facts);
+        };
+        self.whole_tokens += usize::try_from(talk.session.tokens).unwrap_or(usize::MAX);
+        let shown = self.taken.iter().flat_map(|unit| &unit.items);
+        let told = Told::of(talk, shown, found.rules.as_deref());
+        let latest = latest(self.request);
+        let (mut there, mut gone) = (HashSet::new(), HashSet::new());
+        let mut kept_memories = Vec::with_capacity(memories.len());
+        for item in memories {
+            let Some((reason, by)) = told.fault(&item, latest) else {
+                there.insert(item.memory.clone());
+                kept_memories.push(item);
+                continue;
+            };
+            self.contradicted |= told.contradicts(&item);
+            self.left_out.note(&item.id, reason, Some(&by));
+            gone.insert(item.memory);
+        }
+        let mut kept_facts = Vec::with_capacity(facts.len());
+        for item in facts {
+            // What a memory states that the session tells is told with it.
+            if gone.contains(&item.memory) {
+                continue;
+            }
+            let Some((reason, by)) = told.fault(&item, latest) else {
+                kept_facts.push(item);
+                continue;
+            };
+            self.contradicted |= told.contradicts(&item);
+            // Where its memory is there for what else it says, that is what is named.
+            if !there.contains(&item.memory) {
+                self.left_out.note(&item.id, reason, Some(&by));
+            }
+        }
+        (kept_memories, kept_facts)
     }
 
     /// Takes what should fit of memories and facts.
@@ -264,7 +342,8 @@ impl Packer<'_> {
             let Some(unit) = self.taken.pop() else { return };
             tokens += unit.tokens;
             units += 1;
-            self.skipped.push(unit);
+            let chained = unit.items.iter().any(|item| item.chained);
+            if chained { self.gone.push(unit) } else { self.skipped.push(unit) }
         }
     }
 
@@ -279,7 +358,7 @@ impl Packer<'_> {
     }
 
     fn packed(mut self, rendered: Rendered, count: Count) -> Packed {
-        for unit in &self.skipped {
+        for unit in self.gone.iter().chain(&self.skipped) {
             match &unit.in_short {
                 Some(memory) => self.left_out.note(memory, Reason::Budget, None),
                 None => unit.items.iter().for_each(|item| self.left_out.note(&item.id, Reason::Budget, None)),
@@ -290,6 +369,10 @@ impl Packer<'_> {
         items.sort_by(|one, other| {
             (one.section, one.place, &one.id).cmp(&(other.section, other.place, &other.id))
         });
+        let shown: HashSet<&str> = items.iter().map(|item| item.id.as_str()).collect();
+        self.left_out.settle(|id| shown.contains(id));
+        let contradicted =
+            self.contradicted && self.left_out.counts[Reason::SupersededBySession as usize] > 0;
         let frame = if items.is_empty() { 0 } else { self.frame };
         Packed {
             tokens: count.total + frame,
@@ -298,13 +381,17 @@ impl Packer<'_> {
             items,
             left_out: self.left_out,
             whole_tokens: self.whole_tokens,
+            contradicted,
         }
     }
 }
 
+/// The headings that stand once for many items. Those of turns are counted with the turns.
 fn headings(unit: &Unit) -> impl Iterator<Item = &Heading> {
-    unit.items.iter().filter(|item| item.section.has_headings()).map(|item| &item.heading)
+    unit.items.iter().filter(|item| item.section == Section::Memories).map(|item| &item.heading)
 }
 
+#[cfg(test)]
+mod session_tests;
 #[cfg(test)]
 mod tests;

@@ -50,6 +50,8 @@ pub(super) struct Request {
     pub(super) format: Format,
     /// In the order in which they stand.
     pub(super) sections: Vec<Section>,
+    /// The conversation that is going on.
+    pub(super) session: Option<String>,
     /// The task that the agent is busy with.
     pub(super) task: Option<String>,
     /// No memory scores less. It is applied here, so that the answer can say what it cost.
@@ -68,14 +70,15 @@ impl Request {
                 return Err(Error::invalid("budget_tokens", detail));
             }
         };
-        if session.is_some() {
-            return Err(Error::invalid("session", "session is not supported yet; leave it out"));
+        if let Some(session) = &session {
+            check_id("session", session)?;
         }
         if let Some(task) = &task {
             check_id("task", task)?;
         }
-        let sections = Section::choose(sections.map(|sections| sections.0))?;
         let mut query = Query::of(recall, call(budget))?;
+        let asks_how = query.understood.intent() == v1::Intent::Procedural;
+        let sections = Section::choose(sections.map(|sections| sections.0), asks_how)?;
         query.beside = Some(v1::Beside {
             constraints: CONSTRAINTS_MAX,
             stating: if sections.contains(&Section::Facts) { STATING } else { 0 },
@@ -85,11 +88,17 @@ impl Request {
             tokenizer: Tokenizer::from_name(tokenizer.as_deref())?,
             format: format.unwrap_or_default(),
             sections,
+            session,
             task,
             min_score: query.min_score.take(),
             diversity: query.diversity.unwrap_or(0.0),
             query,
         })
+    }
+
+    /// Whether one of these is asked for.
+    pub(super) fn wants(&self, sections: &[Section]) -> bool {
+        sections.iter().any(|section| self.sections.contains(section))
     }
 }
 
@@ -114,7 +123,9 @@ mod tests {
     fn defaults_are_those_of_the_documentation() {
         let request = read(json!({"budget_tokens": 2000})).unwrap();
         assert_eq!((request.budget, request.format, request.diversity), (2000, Format::Text, 0.0));
-        assert_eq!(request.sections, Section::ALL[..5]);
+        assert_eq!(request.sections, Section::ALL[..8]);
+        let how = read(json!({"budget_tokens": 9, "query": "q", "intent": "procedural"})).unwrap();
+        assert_eq!(how.sections, Section::ALL);
         assert_eq!(request.tokenizer.name(), "o200k_base");
         assert_eq!(request.query.top_k, 142);
         assert_eq!(read(json!({"budget_tokens": 1})).unwrap().query.top_k, 32);
@@ -136,7 +147,8 @@ mod tests {
             (json!({"format": "xml"}), "format"),
             (json!({"sections": ["memories", "dreams"]}), "sections[1]"),
             (json!({"sections": []}), "sections"),
-            (json!({"session": "s"}), "session"),
+            (json!({"session": ""}), "session"),
+            (json!({"session": 7}), "session"),
             (json!({"task": ""}), "task"),
             (json!({"query": " "}), "query"),
             (json!({"diversity": 1.5}), "diversity"),

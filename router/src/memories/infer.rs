@@ -41,12 +41,13 @@ pub(super) fn tells_of_change(draft: &Draft) -> bool {
     draft.infer && speaks_for_the_user(draft) && tells_change(&draft.content)
 }
 
-/// How important a text is by the rules of facts, if they tell.
-pub(crate) fn importance(role: &str, content: &str, event_us: i64, by: &FactRules) -> Option<f32> {
+/// How important a text is by the rules of facts, if they tell, and whether it states one.
+pub(crate) fn importance(role: &str, content: &str, event_us: i64, by: &FactRules) -> (Option<f32>, bool) {
     if OTHER_ROLES.contains(&role.to_lowercase().as_str()) {
-        return None;
+        return (None, false);
     }
-    extract(content, Saying { who: Some(role), event_us }, &by.rules, &by.registry).importance
+    let said = extract(content, Saying { who: Some(role), event_us }, &by.rules, &by.registry);
+    (said.importance, !said.statements.is_empty())
 }
 
 fn speaks_for_the_user(draft: &Draft) -> bool {

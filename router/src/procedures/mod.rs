@@ -8,6 +8,7 @@ mod render;
 pub(crate) use act::act;
 pub(crate) use put::{delete, put};
 pub(crate) use read::{get, list};
+pub(crate) use render::{Values, known};
 
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, Time};

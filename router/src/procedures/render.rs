@@ -9,8 +9,9 @@ use crate::http::write::WriteHead;
 use crate::http::{answer, json};
 use crate::nodes::{Level, ReadWish};
 use crate::shared::Shared;
+use crate::tasks::{self, Task};
 use crate::tiers::Reading;
-use crate::{sessions, tasks, tokens};
+use crate::{sessions, tokens};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use holdfast_core::access::Rights;
@@ -19,6 +20,7 @@ use holdfast_core::tiers::procedure::{Body, ProcedureChange, VersionRow};
 use holdfast_core::tiers::template::Template;
 use holdfast_core::token::Token;
 use holdfast_core::{Error, ErrorCode, Result};
+use holdfast_proto::v1;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -86,20 +88,13 @@ pub(super) async fn render(
         let task = task.ok_or_else(|| {
             Error::new(ErrorCode::NotFound, "there is no task with this id in this space").at("task")
         })?;
-        for (name, value) in task.row.variables {
-            // It was written as JSON.
-            let value: Value = serde_json::from_str(&value).unwrap_or(Value::Null);
-            values.entry(name).or_insert_with(|| text(value));
-        }
+        take(&mut values, &task.row.variables);
     }
     if let Some(id) = &session {
         check_id("session", id)?;
         let read = sessions::read::fetch(shared, &access, &space, id, &wish, deadline).await;
         let (session, ..) = read.map_err(|problem| problem.at("session"))?;
-        for (name, value) in session.dialogue.unwrap_or_default().slots {
-            let value: Value = serde_json::from_str(&value).unwrap_or(Value::Null);
-            values.entry(name).or_insert_with(|| text(value));
-        }
+        take(&mut values, &session.dialogue.unwrap_or_default().slots);
     }
     let row = procedure.chosen(version)?;
     let filled = fill(row, &values)?;
@@ -147,7 +142,7 @@ pub(super) async fn verify(
 }
 
 /// Every text of a version with values in place of its placeholders.
-fn fill(row: &VersionRow, values: &BTreeMap<String, Option<String>>) -> Result<Vec<String>> {
+fn fill(row: &VersionRow, values: &Values) -> Result<Vec<String>> {
     let value = |name: &str| values.get(name).cloned().flatten();
     let mut filled = Vec::new();
     for (at, text) in row.body.texts().into_iter().enumerate() {
@@ -157,8 +152,31 @@ fn fill(row: &VersionRow, values: &BTreeMap<String, Option<String>>) -> Result<V
     Ok(filled)
 }
 
-fn texts(variables: Map<String, Value>) -> BTreeMap<String, Option<String>> {
+fn texts(variables: Map<String, Value>) -> Values {
     variables.into_iter().map(|(name, value)| (name, text(value))).collect()
+}
+
+/// Values by name, as they stand in a text; `None` for `null`.
+pub(crate) type Values = BTreeMap<String, Option<String>>;
+
+/// The variables of a task, and where it has none of a name the slots of a session.
+pub(crate) fn known(task: Option<&Task>, session: Option<&v1::Session>) -> Values {
+    let mut values = Values::new();
+    if let Some(task) = task {
+        take(&mut values, &task.row.variables);
+    }
+    if let Some(dialogue) = session.and_then(|session| session.dialogue.as_ref()) {
+        take(&mut values, &dialogue.slots);
+    }
+    values
+}
+
+/// Takes in values that were written as JSON, where there is none of the name yet.
+fn take<'a>(values: &mut Values, more: impl IntoIterator<Item = (&'a String, &'a String)>) {
+    for (name, value) in more {
+        let value: Value = serde_json::from_str(value).unwrap_or(Value::Null);
+        values.entry(name.clone()).or_insert_with(|| text(value));
+    }
 }
 
 /// A value as it stands in a text: strings as they are, `null` nowhere, anything else as JSON.

@@ -84,6 +84,7 @@ impl TurnBody {
         }
         let said = if content.is_empty() { tool.as_ref().map_or("", |tool| &tool.output) } else { &content };
         let labels = labels(said);
+        let (by_rules, states) = infer::importance(&self.role, said, now_us, by);
         let importance = match self.importance {
             Some(value) if (0.0..=1.0).contains(&value) => {
                 // The range holds after rounding too, since both ends are exact.
@@ -95,7 +96,7 @@ impl TurnBody {
                 let detail = format!("importance is {value}; give a number from 0 to 1");
                 return Err(Error::invalid("importance", detail));
             }
-            None => infer::importance(&self.role, said, now_us, by).unwrap_or(labels.importance),
+            None => by_rules.unwrap_or(labels.importance),
         };
         let tokens = [content.as_str(), tool.as_ref().map_or("", |tool| &tool.output)];
         let row = TurnRow {
@@ -103,7 +104,8 @@ impl TurnBody {
             role: self.role,
             content,
             importance,
-            promote: importance > PROMOTED_ABOVE,
+            // A fact takes the place of what it supersedes, however little its turn weighs.
+            promote: importance > PROMOTED_ABOVE || states,
             pinned: self.pinned.unwrap_or(false),
             tags: self.tags.map(|tags| tags.0).unwrap_or_default(),
             act: labels.act.map(str::to_owned),
@@ -154,6 +156,9 @@ mod tests {
         assert!((constraint.importance - 1.0).abs() < f32::EPSILON && constraint.promote);
         let small = one(json!({"role": "assistant", "content": "Sure!"}));
         assert!(small.importance < 0.3 && !small.promote);
+        let slight = one(json!({"role": "user", "content": "i moved to paris", "importance": 0.1}));
+        assert!(slight.promote && slight.importance < 0.2, "it states a fact");
+        assert!(!one(json!({"role": "assistant", "content": "i moved to paris"})).promote);
         assert!(one(json!({"role": "user", "content": "hm", "importance": 0.36})).promote);
         assert!(!one(json!({"role": "user", "content": "20 mg", "importance": 0.35})).promote);
     }

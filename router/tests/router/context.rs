@@ -180,6 +180,104 @@ async fn blocks_a_task_and_procedures_stand_beside_memories() {
 }
 
 #[tokio::test]
+async fn a_session_stands_in_the_context_and_fills_procedures() {
+    let world = World::start().await;
+    let api = world.api();
+    let say = async |turns: Value| {
+        api.post("/v1/users/ann/sessions/monday/turns", json!({ "turns": turns })).await.ok(201)
+    };
+    let long = "We talked about the weather and the garden and the neighbours for a while. ".repeat(40);
+    say(json!([
+        {"role": "user", "content": "Room 512 is booked for Anna on May 3.", "pinned": true},
+        {"role": "user", "content": format!("{long}我每天吃20毫克的药。")},
+        {"role": "assistant", "content": format!("{long}That costs 30 euros.")},
+    ]))
+    .await;
+    for n in 0..3 {
+        say(json!([{"role": "assistant", "content": format!("{long}And so on, {n}.")}])).await;
+    }
+    let said = say(json!([{"role": "user", "content": "I moved to Paris."}])).await;
+    let slots = json!({"intent": "find_hotel", "slots": {"place": "柏林", "seats": 2}});
+    api.patch("/v1/users/ann/sessions/monday", &[], slots).await.ok(200);
+    api.add(json!([
+        {"id": "old", "content": "I live in Berlin.", "role": "user", "event_time": "2020-03-01T09:00:00Z"},
+        {"id": "tea", "content": "I like tea.", "role": "user"},
+        {"id": "said", "content": "room 512 is booked for anna, on may 3", "role": "user"},
+    ]))
+    .await
+    .ok(201);
+    for (name, template) in [
+        ("book_hotel", "Ask {{who}} for {{seats}} seats in {{place}}; \\{{place}} is a word."),
+        ("bake", "Bake {{bread}}."),
+    ] {
+        let path = format!("/v1/users/ann/procedures/{name}");
+        let body = json!({"template": template, "description": "how to do it with a hotel"});
+        api.put(&path, body).await.ok(201);
+        let examples = json!({"variables": {"who": "Ann", "place": "Ulm", "seats": 1, "bread": "rye"}});
+        api.post(&format!("{path}:verify"), examples).await.ok(200);
+        if name == "book_hotel" {
+            api.post(&format!("{path}:activate"), json!({})).await.ok(200);
+        }
+    }
+    let token = said["token"].clone();
+    let ask = |more: Value| {
+        let mut body =
+            json!({"query": "where do I live", "session": "monday", "budget_tokens": 4000, "token": token});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        api.context(body)
+    };
+    let body = ask(json!({})).await.ok(200);
+    let text = body["text"].as_str().unwrap();
+    assert_eq!(json!(tokens(text)), body["tokens"]);
+    assert_eq!(ids(&body, "window").last(), Some(&"turn:monday#7"));
+    assert_eq!(ids(&body, "window")[0], "turn:monday#1", "what is pinned stays");
+    for words in ["20毫克", "30 euros", "Room 512", "intent: find_hotel", "- I moved to Paris.\n"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let order = ["<dialogue>", "<summary>", "<window>", "<memories>"].map(|tag| text.find(tag).unwrap());
+    assert!(order.is_sorted(), "{order:?}");
+    assert_eq!(text.to_lowercase().matches("moved to paris").count(), 1, "{text}");
+    assert!(!text.contains("Berlin") && text.contains("I like tea."), "{text}");
+    let left = &body["left_out"];
+    for (id, reason, by) in
+        [("old", "superseded_by_session", "turn:monday#7"), ("said", "duplicate", "turn:monday#1")]
+    {
+        let named = json!({"id": id, "reason": reason, "by": by});
+        assert!(left.as_array().unwrap().contains(&named), "{body}");
+    }
+    assert_eq!(body["heartbeat"], json!(["conflict"]));
+    assert!(!text.contains("<procedures>"));
+
+    let how = json!({"query": "how to do the hotel", "intent": "procedural"});
+    for more in [how, json!({"query": "a hotel", "sections": ["procedures"]})] {
+        let body = ask(more).await.ok(200);
+        let text = body["text"].as_str().unwrap();
+        let filled = "- book_hotel: Ask {{who}} for 2 seats in 柏林; {{place}} is a word.\n";
+        assert!(text.contains(filled), "{text}");
+        assert!(!text.contains("bake"), "a draft is not used: {text}");
+    }
+    // The task goes before the session.
+    api.put("/v1/users/ann/tasks/trip", json!({"goal": "a trip"})).await;
+    let variables = json!({"variables": {"place": "Ulm", "who": "Anna"}});
+    api.put("/v1/users/ann/tasks/trip/variables", variables).await.ok(200);
+    let body = ask(json!({"query": "a hotel", "sections": ["procedures"], "task": "trip"})).await.ok(200);
+    assert!(body["text"].as_str().unwrap().contains("Ask Anna for 2 seats in Ulm;"), "{body}");
+
+    for budget in [120, 200, 700] {
+        let body = ask(json!({ "budget_tokens": budget })).await.ok(200);
+        assert!(tokens(body["text"].as_str().unwrap()) <= budget, "{body}");
+        assert_eq!(ids(&body, "window").last(), Some(&"turn:monday#7"));
+    }
+    let (field, _) = ask(json!({"session": "tuesday"})).await.problem("not_found");
+    assert_eq!(field, "session");
+    ask(json!({"session": "tuesday", "sections": ["memories"]})).await.ok(200);
+    let (bob, row) = new_api_key(TENANT, Some("bob"), Rights::READ, "test", None);
+    world.cluster.apply(0, &Command::Meta(Box::new(MetaCommand::CreateKey(row))));
+    let of_ann = json!({"budget_tokens": 9, "session": "monday"});
+    api.with_key(&bob).post("/v1/users/bob/context", of_ann).await.problem("not_found");
+}
+
+#[tokio::test]
 async fn of_what_contradicts_each_other_the_latest_is_shown() {
     let world = World::start().await;
     let api = world.api();
@@ -215,7 +313,7 @@ async fn what_cannot_be_assembled_is_said() {
         (
             json!({"budget_tokens": 9, "sections": ["dreams"]}),
             "sections[0]",
-            "blocks, constraints, task, memories",
+            "blocks, constraints, task, dialogue, summary, window, memories",
         ),
         (json!({"budget_tokens": 9, "tenant": "other"}), "tenant", ""),
         (json!({"budget_tokens": 9, "token": "x"}), "token", ""),
@@ -242,6 +340,9 @@ async fn contexts_are_counted() {
     for line in [
         "holdfast_router_context_left_out_total{reason=\"duplicate\"} 1",
         "holdfast_router_context_left_out_total{reason=\"budget\"} 0",
+        "holdfast_router_context_left_out_total{reason=\"superseded_by_session\"} 0",
+        "holdfast_router_context_items_total{section=\"memories\"} 1",
+        "holdfast_router_context_items_total{section=\"window\"} 0",
         "holdfast_router_context_seconds_count{step=\"assemble\"} 1",
     ] {
         assert!(text.contains(line), "{line}");

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-fn memory(id: &str, content: &str, score: f64) -> v1::Scored {
+pub(super) fn memory(id: &str, content: &str, score: f64) -> v1::Scored {
     let tokens = u32::try_from(Tokenizer::default().count(content).unwrap()).unwrap();
     let memory = v1::Memory {
         id: id.into(),
@@ -23,7 +23,7 @@ fn memory(id: &str, content: &str, score: f64) -> v1::Scored {
     v1::Scored { memory: Some(memory), score, ..v1::Scored::default() }
 }
 
-fn stating(scored: v1::Scored, predicate: &str, object: &str, current: bool) -> v1::Scored {
+pub(super) fn stating(scored: v1::Scored, predicate: &str, object: &str, current: bool) -> v1::Scored {
     let fact = v1::Fact {
         subject: "I".into(),
         predicate: predicate.into(),
@@ -46,13 +46,13 @@ fn stating(scored: v1::Scored, predicate: &str, object: &str, current: bool) -> 
     scored
 }
 
-fn found(results: Vec<v1::Scored>, constraints: Vec<v1::Scored>) -> v1::RecallResponse {
+pub(super) fn found(results: Vec<v1::Scored>, constraints: Vec<v1::Scored>) -> v1::RecallResponse {
     let stating = results.iter().filter(|scored| !scored.stated.is_empty()).cloned().collect();
     let constraints_total = constraints.len() as u64;
     v1::RecallResponse { results, constraints, constraints_total, stating, ..v1::RecallResponse::default() }
 }
 
-fn request(mut body: Value) -> Request {
+pub(super) fn request(mut body: Value) -> Request {
     if body.get("query").is_none() {
         body["query"] = json!("q");
     }
@@ -61,20 +61,23 @@ fn request(mut body: Value) -> Request {
 
 /// The answer as a caller gets it.
 fn answer(body: Value, found: &v1::RecallResponse) -> Result<Value> {
+    answer_of(body, &Found { recall: found.clone(), ..Found::default() })
+}
+
+pub(super) fn answer_of(body: Value, found: &Found) -> Result<Value> {
     let request = request(body);
-    let found = Found { recall: found.clone(), ..Found::default() };
-    let packed = assemble(&request, &found)?;
+    let packed = assemble(&request, found)?;
     Ok(serde_json::to_value(Assembled::new(&request, packed)).unwrap())
 }
 
-fn ids(answer: &Value, section: &str) -> Vec<String> {
+pub(super) fn ids(answer: &Value, section: &str) -> Vec<String> {
     let sections = answer["sections"].as_array().unwrap();
     let found = sections.iter().find(|view| view["name"] == section);
     let items = found.map(|view| view["items"].as_array().unwrap().clone()).unwrap_or_default();
     items.iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn left(answer: &Value) -> Vec<(String, String)> {
+pub(super) fn left(answer: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     answer["left_out"]
         .as_array()
@@ -85,7 +88,7 @@ fn left(answer: &Value) -> Vec<(String, String)> {
 }
 
 /// The tokens of an answer by the reference.
-fn recount(answer: &Value) -> usize {
+pub(super) fn recount(answer: &Value) -> usize {
     let bpe = match answer["tokenizer"].as_str().unwrap() {
         "o200k_base" => tiktoken_rs::o200k_base_singleton(),
         "cl100k_base" => tiktoken_rs::cl100k_base_singleton(),
@@ -345,7 +348,7 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-fn content() -> impl Strategy<Value = String> {
+pub(super) fn content() -> impl Strategy<Value = String> {
     prop::collection::vec(piece(), 1..6).prop_map(|pieces| pieces.concat())
 }
 

@@ -3,7 +3,7 @@
 
 use super::Section;
 use crate::context::found::Found;
-use crate::context::item::Item;
+use crate::context::item::{Claim, Item};
 use crate::facts::fact_id;
 use crate::http::time::Time;
 use holdfast_core::Result;
@@ -29,6 +29,7 @@ pub(super) fn items(found: &Found) -> Result<Vec<Item>> {
                     [space, &stated.subject, &stated.predicate, &stated.about].join("\0")
                 }),
                 since_us: stated.from_us,
+                claims: vec![Claim::of(stated)],
                 ..memory.with_text(&text)
             });
         }
