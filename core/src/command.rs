@@ -17,8 +17,8 @@ use crate::facts::own::FactRulesRow;
 use crate::limits;
 use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement};
 use crate::space::SpaceKey;
-use crate::tiers::block::BlockWrite;
-use crate::tiers::procedure::ProcedureWrite;
+use crate::tiers::block::{BlockChange, BlockWrite};
+use crate::tiers::procedure::{ProcedureChange, ProcedureWrite};
 use crate::tiers::task::{TaskChange, TaskWrite};
 use crate::transfer;
 use crate::{Error, Result};
@@ -44,6 +44,9 @@ pub enum Command {
     HashPoint,
 }
 
+/// The first version of the state machine that remembers what was deleted of that which stands beside memories
+/// ([`Command::known_since`]).
+const BESIDE_KNOWN_SINCE: u32 = 6;
 /// The first version of the state machine that takes memories in and out as this one does ([`Command::known_since`]).
 pub const MEMORIES_KNOWN_SINCE: u32 = 5;
 
@@ -385,19 +388,16 @@ impl Write {
     fn known_since(&self) -> u32 {
         match self {
             Self::Feedback { .. } | Self::Retract { .. } | Self::Resolve { .. } => 0,
-            Self::Task(write) if matches!(write.change, TaskChange::End { episode: Some(_) }) => 5,
+            Self::Task(write) if matches!(write.change, TaskChange::End { .. }) => BESIDE_KNOWN_SINCE,
+            Self::Block(write) if write.change == BlockChange::Delete => BESIDE_KNOWN_SINCE,
+            Self::Procedure(write) if write.change == ProcedureChange::Delete => BESIDE_KNOWN_SINCE,
             Self::Block(_) | Self::Task(_) | Self::Procedure(_) => 2,
             Self::MergeEntities { .. } | Self::SplitEntities { .. } | Self::Relink { .. } => 3,
             Self::Turns(_) | Self::Dialogue(_) | Self::EndSession { .. } => 4,
-            Self::Erase(EraseStep::Close { .. }) => 6,
             // What stores memories has another form since 4; what takes them out does it in other steps since 5.
-            Self::Add(_)
-            | Self::Update(_)
-            | Self::Delete { .. }
-            | Self::DeleteSession { .. }
-            | Self::Digest(_)
-            | Self::Erase(_)
-            | Self::Import(_) => MEMORIES_KNOWN_SINCE,
+            Self::Add(_) | Self::Update(_) | Self::Delete { .. } | Self::Digest(_) => MEMORIES_KNOWN_SINCE,
+            // They leave tombstones of what stands beside memories, or heed them.
+            Self::DeleteSession { .. } | Self::Erase(_) | Self::Import(_) => BESIDE_KNOWN_SINCE,
         }
     }
 }

@@ -6,6 +6,9 @@
 //!
 //! [`FAMILIES`] says of every family of rows what an export does with it. A test holds it complete.
 
+pub mod beside;
+
+use crate::apply::last_applied_us;
 use crate::codec::{CodecError, Stored, stored};
 use crate::command::{NewMemory, check_statement};
 use crate::keys::{self, Family};
@@ -44,13 +47,13 @@ pub const FAMILIES: [(Family, Exported); Family::ALL.len()] = [
     (Family::Fact, Exported::With("memory")),
     (Family::Entity, Exported::Not(NOT_YET)),
     (Family::Edge, Exported::With("memory")),
-    (Family::Session, Exported::Not(NOT_YET)),
-    (Family::Turn, Exported::Not(NOT_YET)),
-    (Family::Task, Exported::Not(NOT_YET)),
-    (Family::Block, Exported::Not(NOT_YET)),
-    (Family::Procedure, Exported::Not(NOT_YET)),
-    (Family::Summary, Exported::Not(NOT_YET)),
-    (Family::SessionMemory, Exported::Not(NOT_YET)),
+    (Family::Session, Exported::Line("session")),
+    (Family::Turn, Exported::Line("turn")),
+    (Family::Task, Exported::Line("task")),
+    (Family::Block, Exported::Line("block")),
+    (Family::Procedure, Exported::Line("procedure")),
+    (Family::Summary, Exported::With("session")),
+    (Family::SessionMemory, Exported::With("memory")),
     (Family::Tombstone, Exported::Not("what is deleted here may live elsewhere")),
     (Family::Erasure, Exported::Not("a receipt speaks of this cluster alone")),
     (Family::Idempotency, Exported::Not("it answers requests to this cluster alone")),
@@ -66,6 +69,8 @@ pub enum Item {
     Version(Box<Version>),
     /// The links of a memory, behind all memories: what follows from groups of facts is known by then.
     Links(Box<Links>),
+    /// What stands beside memories, behind them.
+    Beside(Box<beside::Beside>),
 }
 
 /// A memory as it stands.
@@ -131,6 +136,7 @@ impl Item {
             Self::Memory(memory) => &memory.memory.index.id,
             Self::Version(version) => &version.id,
             Self::Links(links) => &links.id,
+            Self::Beside(beside) => beside.id(),
         }
     }
 
@@ -140,6 +146,7 @@ impl Item {
             Self::Memory(memory) => memory.memory.index.created_us,
             Self::Version(version) => version.row.index.created_us,
             Self::Links(links) => links.created_us,
+            Self::Beside(beside) => beside.created_us(),
         }
     }
 
@@ -152,6 +159,7 @@ impl Item {
             Self::Memory(item) => item.check(),
             Self::Version(version) => version.check(),
             Self::Links(links) => links.check(),
+            Self::Beside(beside) => beside.check(),
         }
     }
 }
@@ -235,15 +243,27 @@ pub enum ReadError {
     /// There are rows that no export knows.
     #[error("there are rows of the family {0:#04x}, which this version does not export")]
     Unknown(u8),
+    /// Log time cannot be read.
+    #[error("the row of the clock cannot be read")]
+    Clock,
+    /// A key cannot be read.
+    #[error("a key of what stands beside memories is damaged")]
+    Key,
 }
 
 /// Where an export goes on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Whether all memories were told, and links are.
     pub links: bool,
     /// The last memory that was looked at.
     pub after_seq: u64,
+    /// What is told of that stands beside memories; 0 while memories and links are.
+    pub part: u32,
+    /// The end of the last key of that part which was looked at.
+    pub after: Vec<u8>,
+    /// What was created later than this is not told, in log time.
+    pub until_us: i64,
 }
 
 /// A piece of an export.
@@ -272,7 +292,7 @@ pub fn page(
     let prefix = keys::family_prefix(space, Family::IndexRow);
     let mut page = Page::default();
     let (mut cursor, mut bytes) = (cursor, 0);
-    loop {
+    while cursor.part == 0 {
         let after = keys::index_row::key(space, cursor.after_seq);
         let rows = state.scan(&prefix, Some(&after), STEP)?;
         let at_end = rows.len() < STEP;
@@ -302,10 +322,19 @@ pub fn page(
         }
         match (at_end, cursor.links) {
             (false, _) => {}
-            (true, false) => cursor = Cursor { links: true, after_seq: 0 },
-            (true, true) => return Ok(page),
+            (true, false) => cursor = Cursor { links: true, ..Cursor::default() },
+            (true, true) => {
+                cursor.part = beside::Part::Sessions as u32;
+                let clock = last_applied_us(state).map_err(|_| ReadError::Clock)?;
+                cursor.until_us = clock.unwrap_or_default();
+            }
         }
     }
+    let Some(part) = beside::Part::from_number(cursor.part) else { return Err(ReadError::Key) };
+    let at = beside::At { part, after: std::mem::take(&mut cursor.after), until_us: cursor.until_us };
+    let next = beside::read_on(state, space, at, &mut page, &mut bytes, bytes_max)?;
+    page.next = next.map(|at| Cursor { part: at.part as u32, after: at.after, ..cursor });
+    Ok(page)
 }
 
 fn links(memory: MemoryRow, index: IndexRow) -> Option<Item> {

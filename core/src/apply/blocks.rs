@@ -1,5 +1,6 @@
 //! Changes of core blocks.
 
+use super::delete::{Tier, bury};
 use super::{Answers, Context, Step, add, tiers};
 use crate::keys::block as keys;
 use crate::limits::{BLOCK_VERSIONS_MAX, BLOCKS_MAX};
@@ -115,6 +116,7 @@ fn delete<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, label: &str,
     for (key, _) in context.rows.scan(&keys::versions_of(space, label), None, most)? {
         context.rows.delete(&key)?;
     }
+    bury(context, space, Tier::Block, label, old.version)?;
     tiers::leave(context, &keys::tier(space), old.version)?;
     tiers::count_bytes(context, space, old.stored_bytes(), 0)
 }

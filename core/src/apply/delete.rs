@@ -208,26 +208,81 @@ fn take<S: State>(
         deleted_us: context.now_us,
         sources: source_ids.map(|source| keys::tombstone::source_hash(space, source)).collect(),
     };
-    let grave = keys::tombstone::key(space, id);
-    let is_new = context.rows.read::<TombstoneRow>(&grave)?.is_none();
-    if !is(Fault::NoTombstone) {
-        context.rows.write(grave, &tombstone)?;
-    }
+    leave_tombstone(context, space, keys::tombstone::key(space, id), &tombstone)?;
 
     let mut counters = context.rows.counters(space)?;
     counters.memories = counters.memories.saturating_sub(1);
     counters.bytes = counters.bytes.saturating_sub(add::stored_bytes(&memory.content, &row.metadata));
+    context.rows.write_counters(space, &counters)?;
+    context.events.push(Event::Remove { space: space.clone(), seq: memory.seq });
+    let facts = memory.statements.len() as u64;
+    erased.add(Erased { memories: 1, versions, facts, ..Erased::default() });
+    Ok(erased)
+}
+
+fn leave_tombstone<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    grave: Vec<u8>,
+    tombstone: &TombstoneRow,
+) -> Step<()> {
+    let is_new = context.rows.read::<TombstoneRow>(&grave)?.is_none();
+    if !is(Fault::NoTombstone) {
+        context.rows.write(grave, tombstone)?;
+    }
+    let mut counters = context.rows.counters(space)?;
     counters.tombstones += u64::from(is_new);
     if counters.tombstone_due_us.is_none() {
         let at_us = context.now_us.saturating_add(TOMBSTONE_KEEP_US);
         counters.tombstone_due_us = Some(at_us);
         context.rows.put_due(&tombstones_due(space, at_us))?;
     }
-    context.rows.write_counters(space, &counters)?;
-    context.events.push(Event::Remove { space: space.clone(), seq: memory.seq });
-    let facts = memory.statements.len() as u64;
-    erased.add(Erased { memories: 1, versions, facts, ..Erased::default() });
-    Ok(erased)
+    Ok(context.rows.write_counters(space, &counters)?)
+}
+
+/// What stands beside memories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tier {
+    Session,
+    Task,
+    Block,
+    Procedure,
+}
+
+/// The key of the tombstone of such a thing: no memory has an id with a control character.
+pub(super) fn grave(space: &SpaceKey, tier: Tier, id: &str) -> Vec<u8> {
+    let tier = match tier {
+        Tier::Session => "session",
+        Tier::Task => "task",
+        Tier::Block => "block",
+        Tier::Procedure => "procedure",
+    };
+    keys::tombstone::key(space, &format!("\u{1}{tier}\u{1}{id}"))
+}
+
+/// Leaves a tombstone of such a thing, for imports: callers may make it anew.
+pub(super) fn bury<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    tier: Tier,
+    id: &str,
+    version: u64,
+) -> Step<()> {
+    bury_as_of(context, space, tier, id, version, context.now_us)
+}
+
+/// As [`bury`], of what was there at this time.
+pub(super) fn bury_as_of<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    tier: Tier,
+    id: &str,
+    version: u64,
+    deleted_us: i64,
+) -> Step<()> {
+    let log_index = context.log_index;
+    let tombstone = TombstoneRow { seq: 0, version, log_index, deleted_us, sources: Vec::new() };
+    leave_tombstone(context, space, grave(space, tier, id), &tombstone)
 }
 
 pub(super) fn tombstones_due(space: &SpaceKey, at_us: i64) -> Due {

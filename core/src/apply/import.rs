@@ -1,7 +1,9 @@
 //! What an export held. Each item is stored or rejected by itself: what is there already is there
 //! once, and what was deleted stays deleted.
 
-use super::{Answers, Context, Step, Stop, add, chunks, facts, links, update};
+mod beside;
+
+use super::{Answers, Context, Step, Stop, add, chunks, facts, links, sessions, update};
 use crate::Error;
 use crate::event::Event;
 use crate::keys;
@@ -25,6 +27,7 @@ pub(super) fn apply<S: State>(
             Item::Memory(memory) => one(context, space, memory)?,
             Item::Version(version) => earlier(context, space, version)?,
             Item::Links(links) => linked(context, space, links)?,
+            Item::Beside(item) => beside::apply(context, space, item)?,
         };
         answers.push(answer);
     }
@@ -72,6 +75,7 @@ fn one<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, item: &Memory) 
     context.rows.write(keys::memory::key(space, id), &memory)?;
     context.rows.write(keys::index_row::key(space, seq), &row)?;
     context.rows.put_derived(space, id, &memory.derived_from)?;
+    sessions::name_all(context, space, id, &memory.derived_from)?;
     if item.holds_text {
         context.rows.seize_text(space, item.memory.text_hash, id)?;
     } else {

@@ -47,7 +47,8 @@ use rows::Rows;
 /// ([`Command::known_since`]). 4: sessions, chunks of memories, erasures and imports. 5: shared collections;
 /// deletions end with a number of rows and go on in another command, memories stand on all turns that say
 /// the same, and an erasure of a session leaves what was said since. 6: partitions of deleted collections close;
-/// sweeps look past what waits for the leader, and read tombstones in bounded steps.
+/// sweeps look past what waits for the leader, and read tombstones in bounded steps; imports
+/// bring what stands beside memories, and where that is deleted tombstones remain.
 pub const STATE_VERSION: u32 = 6;
 
 /// Where in the log a command stands, and when its leader proposed it.
@@ -157,7 +158,7 @@ pub fn apply(
 ///
 /// # Errors
 /// [`ApplyError`] if the row cannot be read.
-pub fn last_applied_us(state: &impl Reader) -> Result<Option<i64>, ApplyError> {
+pub fn last_applied_us(state: &(impl Reader + ?Sized)) -> Result<Option<i64>, ApplyError> {
     let Some(value) = state.get(&keys::clock())? else { return Ok(None) };
     match <[u8; 8]>::try_from(value.get(1..).unwrap_or_default()) {
         Ok(bytes) if value[0] == crate::codec::Format::V1 as u8 => Ok(Some(i64::from_be_bytes(bytes))),

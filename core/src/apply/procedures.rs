@@ -1,5 +1,6 @@
 //! Changes of procedures: new versions, and which of them is used.
 
+use super::delete::{Tier, bury};
 use super::{Answers, ApplyError, Context, Step, add, tiers};
 use crate::keys::procedure as keys;
 use crate::limits::{PROCEDURE_PREVIOUS_MAX, PROCEDURE_VERSIONS_MAX, PROCEDURES_MAX};
@@ -149,6 +150,10 @@ impl<S: State> Procedure<'_, '_, S> {
         while active.is_some() && self.row.previous.last().copied() == active {
             self.row.previous.pop();
         }
+        // An import that broke off may not have brought all of them.
+        while self.row.previous.last().is_some_and(|previous| !self.row.kept.contains(previous)) {
+            self.row.previous.pop();
+        }
         let Some(previous) = self.row.previous.pop() else {
             return Err(conflict("no version was active before; activate one by its number"));
         };
@@ -173,6 +178,7 @@ impl<S: State> Procedure<'_, '_, S> {
             self.forget(version)?;
         }
         self.context.rows.delete(&keys::key(self.space, self.name))?;
+        bury(self.context, self.space, Tier::Procedure, self.name, self.row.last_version)?;
         tiers::leave(self.context, &keys::tier(self.space), self.row.last_version)?;
         Ok(self.row.last_version)
     }

@@ -1,5 +1,6 @@
 //! Changes of tasks, and their end by time.
 
+use super::delete::{self, Tier};
 use super::{Answers, ApplyError, Context, Step, add, tiers};
 use crate::keys::due::{Due, DueKind};
 use crate::keys::task as keys;
@@ -34,6 +35,7 @@ pub(super) fn apply<S: State>(
                 answers.extend(add::apply(context, space, episode)?);
             }
             remove(context, space, id, old)?;
+            delete::bury(context, space, Tier::Task, id, old.version)?;
             return Ok(answers);
         }
         (Some(old), _) => old.clone(),
@@ -123,6 +125,20 @@ fn advance<S: State>(
             StepKind::Thought | StepKind::Observation => {}
         }
     }
+    keep_newest(context, space, id, task)?;
+    for (at, op) in plan.iter().enumerate() {
+        task.plan_on(op).map_err(|error| error.at(format!("plan[{at}]")))?;
+    }
+    Ok(())
+}
+
+/// Takes the oldest steps out where there are too many, or too many bytes.
+pub(super) fn keep_newest<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    task: &mut TaskRow,
+) -> Step<()> {
     while task.steps_kept() > TASK_STEPS_MAX || task.step_bytes > TASK_STEP_BYTES_MAX {
         let key = keys::step(space, id, task.first_step);
         let Some(oldest) = context.rows.read::<StepRow>(&key)? else {
@@ -132,9 +148,6 @@ fn advance<S: State>(
         context.rows.delete(&key)?;
         task.first_step += 1;
         task.step_bytes = task.step_bytes.saturating_sub(oldest.step.stored_bytes());
-    }
-    for (at, op) in plan.iter().enumerate() {
-        task.plan_on(op).map_err(|error| error.at(format!("plan[{at}]")))?;
     }
     Ok(())
 }

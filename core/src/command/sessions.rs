@@ -73,7 +73,7 @@ pub enum DigestResult {
 }
 
 impl AppendTurns {
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         check_id("session", &self.session)?;
         if self.turns.is_empty() || self.turns.len() > limits::ATOMIC_ITEMS_MAX {
             let detail = format!("1 to {} turns in one write", limits::ATOMIC_ITEMS_MAX);
@@ -127,7 +127,7 @@ impl TurnRow {
 }
 
 impl ChangeDialogue {
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         check_id("session", &self.session)?;
         for (field, value) in [
             ("intent", &self.intent),
@@ -159,7 +159,7 @@ impl ChangeDialogue {
 }
 
 impl Digest {
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         check_id("session", &self.session)?;
         if self.through < self.base {
             return Err(Error::invalid("through", "a digest goes on from where the last one ended"));

@@ -31,9 +31,14 @@ pub fn key(space: &SpaceKey, label: &str) -> Vec<u8> {
     key
 }
 
+/// The prefix of the earlier versions of all blocks.
+pub fn versions(space: &SpaceKey) -> Vec<u8> {
+    row(space, Family::Block, &[EARLIER])
+}
+
 /// The prefix of the earlier versions of a block. Labels hold no `\0`.
 pub fn versions_of(space: &SpaceKey, label: &str) -> Vec<u8> {
-    let mut key = row(space, Family::Block, &[EARLIER]);
+    let mut key = versions(space);
     key.extend_from_slice(label.as_bytes());
     key.push(0);
     key

@@ -32,9 +32,14 @@ pub fn key(space: &SpaceKey, name: &str) -> Vec<u8> {
     key
 }
 
+/// The prefix of the versions of all procedures.
+pub fn versions(space: &SpaceKey) -> Vec<u8> {
+    row(space, Family::Procedure, &[VERSION])
+}
+
 /// The prefix of the versions of a procedure. Names hold no `\0`.
 pub fn versions_of(space: &SpaceKey, name: &str) -> Vec<u8> {
-    let mut key = row(space, Family::Procedure, &[VERSION]);
+    let mut key = versions(space);
     key.extend_from_slice(name.as_bytes());
     key.push(0);
     key

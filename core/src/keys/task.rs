@@ -31,9 +31,14 @@ pub fn key(space: &SpaceKey, id: &str) -> Vec<u8> {
     key
 }
 
+/// The prefix of the steps of all tasks.
+pub fn steps(space: &SpaceKey) -> Vec<u8> {
+    row(space, Family::Task, &[STEP])
+}
+
 /// The prefix of the steps of a task. Ids hold no `\0`.
 pub fn steps_of(space: &SpaceKey, id: &str) -> Vec<u8> {
-    let mut key = row(space, Family::Task, &[STEP]);
+    let mut key = steps(space);
     key.extend_from_slice(id.as_bytes());
     key.push(0);
     key

@@ -91,6 +91,7 @@ impl Phase {
 
 /// Where a dialogue stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Dialogue {
     /// The state.
     pub phase: Phase,

@@ -18,6 +18,7 @@ const PLAIN_OF_TURN: usize = 2;
 
 /// The summary of a session. Key: see [`crate::keys::summary`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Summary {
     /// Up to which turn it goes.
     pub through: u64,
@@ -27,6 +28,7 @@ pub struct Summary {
 
 /// One line of a summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SummaryLine {
     /// The number of the turn it is from.
     pub turn: u64,

@@ -16,6 +16,7 @@ pub const MATCHES_COUNTED_MAX: usize = 100;
 
 /// A core block. Key: see [`crate::keys::block`]. Earlier versions are kept in the same form.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BlockRow {
     /// Counts changes; what compare-and-set compares.
     pub version: u64,

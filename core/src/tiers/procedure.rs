@@ -28,6 +28,7 @@ pub struct ProcedureRow {
 
 /// One version of a procedure. Key: see [`crate::keys::procedure`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct VersionRow {
     /// Its number.
     pub version: u64,
@@ -68,6 +69,7 @@ pub enum Body {
 
 /// One step of a workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WorkflowStep {
     /// Its name.
     pub name: String,

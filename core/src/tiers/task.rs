@@ -49,6 +49,7 @@ pub struct TaskRow {
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlanItem {
     /// What.
     pub text: String,
@@ -81,6 +82,7 @@ pub struct StepRow {
 
 /// What was done in one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Step {
     /// What sort of step it is.
     pub kind: StepKind,

@@ -28,7 +28,8 @@ impl NodeService {
         let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
         let cursor = request.cursor.unwrap_or_default();
-        let cursor = Cursor { links: cursor.links, after_seq: cursor.after_seq };
+        let v1::ExportCursor { links, after_seq, part, after, until_us } = cursor;
+        let cursor = Cursor { links, after_seq, part, after, until_us };
         self.on_search_pool(deadline, move || {
             let reader = state.reader();
             let corrupted = |error: transfer::ReadError| refusals::corrupted(&error);
@@ -38,9 +39,11 @@ impl NodeService {
             let page = transfer::page(&reader, &space, cursor, EXPORT_BYTES_FULL).map_err(corrupted)?;
             let items = page.items.iter().map(Stored::encode).collect::<Result<_, _>>();
             let items = items.map_err(|error| refusals::internal(&error))?;
-            let next =
-                page.next.map(|next| v1::ExportCursor { links: next.links, after_seq: next.after_seq });
-            Ok(v1::ExportResponse { items, next, seen })
+            let next = page.next.map(|next| {
+                let Cursor { links, after_seq, part, after, until_us } = next;
+                v1::ExportCursor { links, after_seq, part, after, until_us }
+            });
+            Ok(v1::ExportResponse { items, next, seen, beside: true })
         })
         .await
     }

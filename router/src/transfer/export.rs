@@ -143,12 +143,13 @@ impl Export {
         if cursor.is_none() {
             self.wish.level = self.level;
         }
+        let end = self.end.clone();
         let ask = |mut client: Client, read| {
             let request = v1::ExportRequest {
                 access: Some(access.clone().into()),
                 space: Some(space.into()),
                 read: Some(read),
-                cursor,
+                cursor: cursor.clone(),
             };
             async move { client.export(request).await }
         };
@@ -159,8 +160,13 @@ impl Export {
             self.wish.token.observe(seen);
         }
         self.wish.level = Level::Session;
+        if !response.beside {
+            let detail = "a node of an older version answered, which exports memories alone; repeat this when all \
+                          nodes run this version";
+            return Err(Problem::new(ErrorCode::Unavailable, detail));
+        }
         let items = response.items;
-        let mut end = self.end;
+        let mut end = end;
         let work = move || {
             let mut lines = Vec::new();
             for item in &items {

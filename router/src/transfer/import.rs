@@ -28,6 +28,7 @@ use holdfast_core::outcome::{ItemOutcome, ItemStatus};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::token::{Seen, Token};
 use holdfast_core::transfer::Item;
+use holdfast_core::transfer::beside::Beside;
 use holdfast_core::{Error, ErrorCode};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -70,6 +71,8 @@ struct Imported {
     memories: Counts,
     versions: Counts,
     links: Counts,
+    /// What stands beside memories, by the kind of line.
+    beside: BTreeMap<&'static str, Counts>,
     /// Lines that are no such item.
     unreadable: u64,
     rejected: Vec<Rejected>,
@@ -134,6 +137,7 @@ struct Report {
     memories: Counts,
     versions: Counts,
     links: Counts,
+    beside: BTreeMap<&'static str, Counts>,
     unreadable: u64,
     rejected: Vec<Rejected>,
     rejected_more: u64,
@@ -208,7 +212,7 @@ impl Import<'_> {
 
     /// Says how far the import came.
     fn stopped(&self, mut problem: Problem) -> Problem {
-        let stored = self.report.told;
+        let stored = &self.report.told;
         problem.error.detail = format!(
             "{}; {} memories were dealt with before; send the import again, which stores nothing twice",
             problem.error.detail, stored.memories
@@ -252,19 +256,37 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// The item, unless its vector is of another model than the collection has.
+    /// The item, unless it can be seen here that it does not fit.
     fn fitting(&mut self, given: Given) -> Option<Given> {
-        let (Some(collection), Item::Memory(memory)) = (self.home.collection(), &given.item) else {
-            return Some(given);
-        };
-        let model = memory.model.as_ref().filter(|model| Some(*model) != collection.model.as_ref());
-        let Some(model) = model else { return Some(given) };
-        let error = other_model(model, collection.model.as_ref());
+        let Some(error) = self.unfit(&given.item) else { return Some(given) };
         self.report.told.count(&given.item);
-        self.report.memories.rejected += 1;
+        self.report.counts(given.kind).rejected += 1;
         let id = Some(given.item.id().to_owned());
         self.report.reject(rejected(given.line, Some(given.kind), id, error));
         None
+    }
+
+    fn unfit(&self, item: &Item) -> Option<Error> {
+        match (self.home.collection(), item) {
+            // Its vector may be of another model than the collection has.
+            (Some(collection), Item::Memory(memory)) => {
+                let model = memory.model.as_ref().filter(|model| Some(*model) != collection.model.as_ref());
+                model.map(|model| other_model(model, collection.model.as_ref()))
+            }
+            (Some(_), Item::Beside(_)) => {
+                let detail = "a collection has no sessions, tasks, blocks and procedures";
+                Some(Error::new(ErrorCode::InvalidArgument, detail))
+            }
+            (None, Item::Beside(beside)) => {
+                let (Beside::Block(block) | Beside::BlockVersion(block)) = beside.as_ref() else {
+                    return None;
+                };
+                let may = !block.block.read_only || self.access.rights.allows(Rights::ADMIN);
+                let detail = "only a credential with the right admin makes a block read-only";
+                (!may).then(|| Error::new(ErrorCode::PermissionDenied, detail).at("read_only"))
+            }
+            _ => None,
+        }
     }
 
     /// The partition of each item: where its memory lies or was deleted, else where a new one goes.
@@ -290,7 +312,7 @@ impl Import<'_> {
                     usize::from(partition_of(collection, memory, holds_facts(memory)))
                 }
                 // Its memory is nowhere, which any partition can say.
-                Item::Version(_) | Item::Links(_) => 0,
+                Item::Version(_) | Item::Links(_) | Item::Beside(_) => 0,
             });
             new.insert(id, home);
             homes.push(home);
@@ -333,13 +355,24 @@ impl Import<'_> {
 
     fn finish(self) -> Answer<Imported> {
         let Report {
-            memories, versions, links, unreadable, rejected, rejected_more, told, end, seen, ..
-        } = self.report;
-        Ok(Imported {
-            complete: end == Some(told),
             memories,
             versions,
             links,
+            beside,
+            unreadable,
+            rejected,
+            rejected_more,
+            told,
+            end,
+            seen,
+            ..
+        } = self.report;
+        Ok(Imported {
+            complete: end.as_ref() == Some(&told),
+            memories,
+            versions,
+            links,
+            beside,
             unreadable,
             rejected,
             rejected_more,
@@ -357,12 +390,17 @@ impl Report {
         }
     }
 
-    fn take(&mut self, line: u64, kind: &'static str, outcome: ItemOutcome) {
-        let counts = match kind {
+    fn counts(&mut self, kind: &'static str) -> &mut Counts {
+        match kind {
             "memory" => &mut self.memories,
             "version" => &mut self.versions,
-            _ => &mut self.links,
-        };
+            "links" => &mut self.links,
+            kind => self.beside.entry(kind).or_default(),
+        }
+    }
+
+    fn take(&mut self, line: u64, kind: &'static str, outcome: ItemOutcome) {
+        let counts = self.counts(kind);
         match (outcome.status, outcome.reason) {
             (ItemStatus::Rejected, reason) => {
                 counts.rejected += 1;

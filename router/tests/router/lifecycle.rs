@@ -2,7 +2,8 @@
 
 use crate::common::api::Api;
 use crate::common::{Letters, Options, TENANT, World};
-use holdfast_core::command::{Command, SpaceCommand, Write};
+use holdfast_core::access::Rights;
+use holdfast_core::command::{Command, MetaCommand, SpaceCommand, Write};
 use holdfast_core::erasure::{Confirmation, EraseStep, Place};
 use holdfast_core::space::SpaceKey;
 use serde_json::{Value, json};
@@ -64,6 +65,28 @@ async fn fill(api: &Api) {
         .ok(201);
     let adopted = json!({"items": [{"id": "plain", "outcome": "adopted"}]});
     api.post(&format!("{ANN}/feedback"), adopted).await.ok(200);
+    let turns = json!({"turns": [
+        {"role": "user", "content": "Room 512 is booked 🙂", "pinned": true, "tags": ["旅行"]},
+        {"role": "tool", "tool": {"name": "weather", "output": {"city": "Ulm", "temp": 21.5}}},
+        {"role": "assistant", "content": "Shall I go on?", "importance": 0.35},
+    ]});
+    api.post(&format!("{ANN}/sessions/talk/turns"), turns).await.ok(201);
+    let state = json!({"slots": {"城市": "柏林", "n": [1, null]}, "confirmed_facts": ["a room"]});
+    api.patch(&format!("{ANN}/sessions/talk"), &[], state).await.ok(200);
+    api.put(&format!("{ANN}/tasks/trip"), json!({"goal": "a trip", "plan": ["look", "pay"]})).await.ok(201);
+    let steps = json!({"steps": [{"kind": "tool", "tool": "search", "content": "Berlin", "success": true}]});
+    api.post(&format!("{ANN}/tasks/trip/steps"), steps).await.ok(200);
+    api.put(&format!("{ANN}/tasks/trip/variables"), json!({"variables": {"seats": 2}})).await.ok(200);
+    for value in ["Name: Ann", "Name: Ann Li"] {
+        let reply = api.put(&format!("{ANN}/blocks/human"), json!({"value": value, "read_only": true})).await;
+        assert!(reply.status < 300, "{}", reply.body);
+    }
+    let path = format!("{ANN}/procedures/greet");
+    for template in ["Hi {{name}}", "你好 {{name}}"] {
+        api.put(&path, json!({"template": template, "description": "how to greet"})).await.ok(201);
+        api.post(&format!("{path}:verify"), json!({"variables": {"name": "x"}})).await.ok(200);
+        api.post(&format!("{path}:activate"), json!({})).await.ok(200);
+    }
 }
 
 #[tokio::test]
@@ -72,24 +95,37 @@ async fn an_export_comes_back_equal() {
     let api = world.api();
     fill(&api).await;
     let lines = export(&api, ANN).await;
-    assert_eq!(lines[0]["export"]["format"], 1);
+    assert_eq!(lines[0]["export"]["format"], 2);
     assert_eq!(lines[0]["export"]["space"], "user:ann");
-    assert_eq!(
-        lines[0]["export"]["left_out"],
-        json!(["entity", "session", "turn", "task", "block", "procedure", "summary", "sessionmemory"])
-    );
+    assert_eq!(lines[0]["export"]["left_out"], json!(["entity"]));
     assert!(lines[0]["export"]["log_index"].as_u64().unwrap() > 0);
     let end = &lines.last().unwrap()["end"];
     assert_eq!((&end["memories"], &end["versions"]), (&json!(6), &json!(2)));
     assert!(end["links"].as_u64().unwrap() >= 4, "{end}");
+    let beside = json!({"session": 1, "turn": 3, "task": 1, "step": 1, "block": 1, "block_version": 1,
+        "procedure": 1, "procedure_version": 2});
+    assert_eq!(end["beside"], beside);
     let imported = import(&api, BOB, &lines).await;
     assert_eq!(imported["memories"], json!({"created": 6, "duplicate": 0, "rejected": 0}), "{imported}");
     assert_eq!((&imported["complete"], &imported["rejected"]), (&json!(true), &json!([])));
+    for (kind, count) in beside.as_object().unwrap() {
+        assert_eq!(imported["beside"][kind], json!({"created": count, "duplicate": 0, "rejected": 0}));
+    }
     let again = export(&api, BOB).await;
     assert_eq!(comparable(&again), comparable(&lines));
-    for path in
-        ["/memories/plain", "/memories/plain/history", "/memories/paris", "/facts?include_deprecated=true"]
-    {
+    for path in [
+        "/memories/plain",
+        "/memories/plain/history",
+        "/memories/paris",
+        "/facts?include_deprecated=true",
+        "/sessions",
+        "/sessions/talk",
+        "/sessions/talk/turns",
+        "/tasks/trip",
+        "/blocks",
+        "/blocks/human/history",
+        "/procedures/greet",
+    ] {
         let of = async |space: &str| {
             let mut body = api.get(&format!("{space}{path}")).await.ok(200).to_string();
             body = body.replace("user:bob", "user:ann");
@@ -108,6 +144,7 @@ async fn an_export_comes_back_equal() {
 
     let repeated = import(&api, BOB, &lines).await;
     assert_eq!(repeated["memories"], json!({"created": 0, "duplicate": 6, "rejected": 0}));
+    assert_eq!(repeated["beside"]["turn"], json!({"created": 0, "duplicate": 3, "rejected": 0}));
     assert_eq!(comparable(&export(&api, BOB).await), comparable(&lines));
     let stats = api.get(&format!("{BOB}/stats")).await.ok(200);
     assert_eq!((&stats["memories"], &stats["embedding_models"][0]["dims"]), (&json!(6), &json!(26)));
@@ -152,7 +189,7 @@ async fn lines_that_are_none_are_told_and_the_others_stored() {
         (Vec::new(), "empty"),
         (b"{}".to_vec(), "first line"),
         (body(&lines[1..]), "first line"),
-        (br#"{"export":{"format":2,"space":"x","exported_at":"2023-05-08T13:56:00Z","log_index":1,"shard":1}}"#.to_vec(), "format 2"),
+        (br#"{"export":{"format":3,"space":"x","exported_at":"2023-05-08T13:56:00Z","log_index":1,"shard":1}}"#.to_vec(), "format 3"),
         (vec![b'x'; (1 << 20) + 1], "longer"),
     ] {
         let reply = api.send("POST", &format!("{BOB}/import"), &[("content-type", "application/x-ndjson")], body).await;
@@ -258,4 +295,59 @@ async fn an_erasure_names_one_thing_and_stays_in_its_space() {
         api.add(json!([{"content": "I live in Berlin"}])).await.ok(201)["results"][0]["status"],
         "created"
     );
+}
+
+#[tokio::test]
+async fn what_stands_beside_memories_is_checked_and_older_exports_are_read() {
+    let world = world().await;
+    let api = world.api();
+    fill(&api).await;
+    let lines = export(&api, ANN).await;
+    // As the first format was.
+    let mut older: Vec<Value> = lines
+        .iter()
+        .filter(|line| {
+            ["export", "memory", "version", "links", "end"].iter().any(|kind| line.get(kind).is_some())
+        })
+        .cloned()
+        .collect();
+    older[0]["export"]["format"] = json!(1);
+    older.last_mut().unwrap()["end"].as_object_mut().unwrap().remove("beside");
+    let imported = import(&api, "/v1/users/older", &older).await;
+    assert_eq!((&imported["complete"], &imported["beside"]), (&json!(true), &json!({})));
+
+    // A block is made read-only by administrators alone, and a session has no hole.
+    let (writer, row) =
+        holdfast_router::new_api_key(TENANT, None, Rights::READ.with(Rights::WRITE), "w", None);
+    world.cluster.apply(0, &Command::Meta(Box::new(MetaCommand::CreateKey(row))));
+    let mut holed = lines.clone();
+    let first = holed.iter().position(|line| line.get("turn").is_some()).unwrap();
+    holed.remove(first);
+    holed.iter_mut().filter_map(|line| line.get_mut("step")).for_each(|step| step["surprise"] = json!(1));
+    let imported = import(&api.with_key(&writer), BOB, &holed).await;
+    assert_eq!((&imported["complete"], &imported["unreadable"]), (&json!(false), &json!(1)), "{imported}");
+    assert_eq!(imported["beside"]["turn"], json!({"created": 0, "duplicate": 0, "rejected": 2}));
+    assert_eq!(imported["beside"]["block"], json!({"created": 0, "duplicate": 0, "rejected": 1}));
+    let told = imported["rejected"].as_array().unwrap();
+    for (kind, code) in [("block", "permission_denied"), ("turn", "not_found")] {
+        assert!(told.iter().any(|told| told["kind"] == kind && told["code"] == code), "{kind}: {told:?}");
+    }
+    assert_eq!(api.get(&format!("{BOB}/sessions/talk")).await.ok(200)["turns"], 0, "and it can be read");
+    let whole = import(&api, BOB, &lines).await;
+    assert_eq!(whole["rejected"], json!([]), "what is missing comes with the whole");
+    assert_eq!(comparable(&export(&api, BOB).await), comparable(&lines));
+
+    // What is deleted stays so.
+    api.delete(&format!("{ANN}/sessions/talk")).await.ok(200);
+    api.delete(&format!("{ANN}/procedures/greet")).await.ok(200);
+    let imported = import(&api, ANN, &lines).await;
+    assert_eq!(imported["beside"]["session"]["rejected"], 1);
+    assert_eq!(imported["beside"]["procedure_version"]["rejected"], 2);
+    api.get(&format!("{ANN}/sessions/talk")).await.problem("not_found");
+
+    let collection = json!({"partitions": 2});
+    api.put("/v1/collections/team", collection).await;
+    let imported = import(&api, "/v1/collections/team", &lines).await;
+    assert_eq!(imported["beside"]["session"]["rejected"], 1, "{imported}");
+    assert_eq!(imported["memories"]["created"], 6);
 }

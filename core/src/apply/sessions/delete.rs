@@ -2,7 +2,7 @@
 //! for any reader, and each step is bounded.
 
 use super::{current, one, retention, sources, work};
-use crate::apply::delete::Rest;
+use crate::apply::delete::{Rest, Tier, bury};
 use crate::apply::{Answers, Context, Step};
 use crate::erasure::Erased;
 use crate::keys;
@@ -75,6 +75,9 @@ pub(super) fn step<S: State>(
         return Ok(true);
     }
     context.rows.delete(&keys::session::key(space, session))?;
+    if row.deleting == Some(Ending::All) {
+        bury(context, space, Tier::Session, session, row.version)?;
+    }
     Ok(false)
 }
 

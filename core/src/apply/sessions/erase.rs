@@ -3,7 +3,7 @@
 
 use super::delete::step;
 use super::{sources, write};
-use crate::apply::delete::Rest;
+use crate::apply::delete::{Rest, Tier, bury_as_of};
 use crate::apply::{ApplyError, Context, Step};
 use crate::codec::Stored;
 use crate::erasure::Erased;
@@ -91,6 +91,7 @@ fn beginning<S: State>(
     row.created_us = next_us.unwrap_or(row.created_us);
     row.version += 1;
     let more = row.created_us <= begun_us;
+    bury_as_of(context, space, Tier::Session, session, row.version, begun_us)?;
     write(context, space, session, row)?;
     Ok(more)
 }

@@ -12,17 +12,18 @@ mod digest;
 mod erase;
 mod sources;
 
-pub(super) use append::apply as append;
+pub(super) use append::{apply as append, take};
 pub(super) use change::{dialogue, end};
 pub(super) use delete::{apply as delete, due};
 pub(super) use digest::apply as digest;
 pub(super) use erase::erase;
-pub(super) use sources::{is_of_others, join, let_go};
+pub(super) use sources::{is_of_others, join, let_go, name_all};
 
 use super::{Answers, Context, Step};
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
 use crate::keys::work::{Work, WorkKind};
+use crate::limits::SESSION_KEEP_US;
 use crate::memory::{IdempotencyId, IdempotencyItem};
 use crate::outcome::{ItemOutcome, ItemStatus};
 use crate::session::SessionRow;
@@ -56,7 +57,7 @@ fn current<S: State>(
 }
 
 /// Writes a session, with its row in `work` where that moves.
-fn write<S: State>(
+pub(super) fn write<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     session: &str,
@@ -77,6 +78,17 @@ fn write<S: State>(
 
 pub(super) fn work(space: &SpaceKey, session: &str, at_us: i64) -> Work {
     Work { at_us, space: space.clone(), kind: WorkKind::Session, id: session.to_owned() }
+}
+
+/// Keeps a session for a while after its last change.
+pub(super) fn keep<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    session: &str,
+    updated_us: i64,
+) -> Step<()> {
+    let until_us = updated_us.saturating_add(SESSION_KEEP_US);
+    Ok(context.rows.put_due(&retention(space, session, until_us))?)
 }
 
 fn retention(space: &SpaceKey, session: &str, at_us: i64) -> Due {

@@ -10,8 +10,8 @@ use crate::event::Event;
 use crate::keys;
 use crate::limits::DERIVED_FROM_MAX;
 use crate::memory::{IndexRow, MemoryRow};
-use crate::session::TurnRow;
 use crate::session::rows::{is_turn_of, session_of_turn, turns_of};
+use crate::session::{SessionRow, TurnRow};
 use crate::space::SpaceKey;
 use crate::state::State;
 
@@ -73,6 +73,22 @@ pub(super) fn name<S: State>(
     id: &str,
 ) -> Step<()> {
     Ok(context.rows.put(keys::session_memory::key(space, session, id), vec![Format::V1 as u8])?)
+}
+
+/// As [`name`], for each session whose turns are among the sources of a memory that comes from elsewhere. A session of the
+/// same id that is here already is another one: the memories of an export come before its sessions.
+pub(in super::super) fn name_all<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    sources: &[String],
+) -> Step<()> {
+    for session in sources.iter().filter_map(|source| session_of_turn(source)) {
+        if context.rows.read::<SessionRow>(&keys::session::key(space, session))?.is_none() {
+            name(context, space, session, id)?;
+        }
+    }
+    Ok(())
 }
 
 /// The sources of a memory that go with a session: its turns, or those of them that were recorded up to

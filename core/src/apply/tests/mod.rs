@@ -29,6 +29,7 @@ mod relink;
 mod sessions;
 mod tasks;
 mod transfer;
+mod transfer_beside;
 
 /// A replica in memory: applies commands one by one, as a batch of one each.
 struct Replica {

@@ -261,7 +261,7 @@ fn a_deleted_session_takes_what_was_made_of_it() {
     assert_eq!((replica.family(Family::Summary), replica.family(Family::SessionMemory)), (0, 0));
     assert_eq!(replica.counters().memories, 2, "what callers said stays");
     assert!(replica.memory("own").is_some());
-    assert_eq!(replica.family(Family::Tombstone), 2);
+    assert_eq!(replica.family(Family::Tombstone), 3, "and one of the session");
     assert_eq!(replica.work().len(), 1, "of the other session");
     // A new one under the id is new.
     replica.write(many("s", 1));

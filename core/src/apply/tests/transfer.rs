@@ -7,7 +7,7 @@ use crate::transfer::{Cursor, Item, check_families, page};
 use proptest::prelude::*;
 
 impl Replica {
-    fn exported(&self, bytes_max: usize) -> Vec<Item> {
+    pub(super) fn exported(&self, bytes_max: usize) -> Vec<Item> {
         let (mut items, mut after) = (Vec::new(), Cursor::default());
         check_families(&self.state, &space()).unwrap();
         loop {
@@ -20,7 +20,7 @@ impl Replica {
         }
     }
 
-    fn import(&mut self, items: &[Item], step: usize) -> Vec<ItemOutcome> {
+    pub(super) fn import(&mut self, items: &[Item], step: usize) -> Vec<ItemOutcome> {
         let steps = items.chunks(step).flat_map(|items| {
             assert_eq!(space_command(Write::Import(items.to_vec()), None).check(), Ok(()));
             self.items(Write::Import(items.to_vec()))
@@ -30,7 +30,7 @@ impl Replica {
 
     /// All rows of the space by family and value, but for what is documented to differ: the order of
     /// links, and when the space was first written.
-    fn rows_but_clock(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    pub(super) fn rows_but_clock(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         self.state
             .rows()
             .filter(|(key, _)| *key != keys::clock())
@@ -45,7 +45,7 @@ fn comparable(items: Vec<Item>) -> Vec<Item> {
         .into_iter()
         .map(|mut item| {
             match &mut item {
-                Item::Memory(_) => {}
+                Item::Memory(_) | Item::Beside(_) => {}
                 Item::Links(links) => {
                     links.supersedes.sort();
                     links.possible_conflicts.sort();

@@ -572,13 +572,18 @@ impl Node for Service {
         self.may_read(request.read.as_ref()).await?;
         let space = self.space(request.access, request.space)?;
         let cursor = request.cursor.unwrap_or_default();
-        let cursor = Cursor { links: cursor.links, after_seq: cursor.after_seq };
+        let v1::ExportCursor { links, after_seq, part, after, until_us } = cursor;
+        let cursor = Cursor { links, after_seq, part, after, until_us };
         // Pieces of a few lines, so that there are many.
-        let (page, seen) =
-            self.read(&space, request.read, |state| Ok(transfer::page(state, &space, cursor, 600).unwrap()))?;
+        let (page, seen) = self.read(&space, request.read, |state| {
+            Ok(transfer::page(state, &space, cursor.clone(), 600).unwrap())
+        })?;
         let items = page.items.iter().map(|item| item.encode().unwrap()).collect();
-        let next = page.next.map(|next| v1::ExportCursor { links: next.links, after_seq: next.after_seq });
-        Ok(Response::new(v1::ExportResponse { items, next, seen }))
+        let next = page.next.map(|next| {
+            let Cursor { links, after_seq, part, after, until_us } = next;
+            v1::ExportCursor { links, after_seq, part, after, until_us }
+        });
+        Ok(Response::new(v1::ExportResponse { items, next, seen, beside: true }))
     }
 
     async fn space_stats(&self, request: Request<v1::SpaceStatsRequest>) -> Answer<v1::SpaceStatsResponse> {
