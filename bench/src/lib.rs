@@ -15,6 +15,7 @@ mod fake;
 pub mod import;
 pub mod load;
 pub mod locomo;
+pub mod precisionmem;
 pub mod recall;
 pub mod target;
 
@@ -42,6 +43,9 @@ enum BenchCommand {
     Locomo(locomo::LocomoArgs),
     /// Print some questions of a LoCoMo file as JSON Lines
     LocomoQuestions(locomo::QuestionsArgs),
+    /// Measure on PrecisionMemBench whether the right belief comes, and that one alone
+    #[command(name = "precisionmem")]
+    PrecisionMem(precisionmem::PrecisionMemArgs),
     /// Measure recalls of a cluster of processes: throughput, latency, processor time, true recall
     Recall(recall::RecallArgs),
 }
@@ -59,6 +63,7 @@ pub async fn run(args: BenchArgs) -> Result<()> {
         BenchCommand::Load(args) => load::run_command(&args).await,
         BenchCommand::Locomo(args) => locomo::run(&args).await,
         BenchCommand::LocomoQuestions(args) => args.run(),
+        BenchCommand::PrecisionMem(args) => precisionmem::run(&args).await,
         BenchCommand::Recall(args) => recall::run(&args).await,
     }
 }
