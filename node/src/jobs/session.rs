@@ -15,6 +15,8 @@ use holdfast_core::memory::Kind;
 use holdfast_core::outcome::Outcome;
 use holdfast_core::session::{SessionRow, Summary, TurnRow, turn_reference};
 use holdfast_core::state::Reader;
+use holdfast_core::text::protected;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Time for one proposal.
@@ -41,8 +43,11 @@ pub(super) async fn work(
         return Ok(Ended::Done);
     };
     let begin = Instant::now();
+    let mut terms = None;
     let looked = if row.unsummarised() > 0 {
-        Some(("summarise", summarise(replica, work, &row)?))
+        let (digest, counted) = summarise(replica, work, &row)?;
+        terms = Some(counted);
+        Some(("summarise", digest))
     } else if row.wants_promotion() {
         Some(("promote", promote(replica, work, &row, embedder).await?))
     } else if row.wants_condensation(now_us) {
@@ -54,7 +59,12 @@ pub(super) async fn work(
     // Turns went away under the reader: the session is being deleted.
     let Some(digest) = digest else { return Ok(Ended::Again) };
     match propose(replica, work, digest).await? {
-        true => metrics.done(job, begin.elapsed()),
+        true => {
+            metrics.done(job, begin.elapsed());
+            if let Some((entered, lost)) = terms {
+                metrics.summarised(entered, lost);
+            }
+        }
         false => metrics.stale(job),
     }
     Ok(Ended::Again)
@@ -79,16 +89,38 @@ async fn propose(replica: &Replica, work: &Work, digest: Digest) -> Result<bool,
     }
 }
 
-fn summarise(replica: &Replica, work: &Work, row: &SessionRow) -> Result<Option<Digest>, Failure> {
+/// The digest, and how many protected terms entered the summary and were lost from it.
+fn summarise(
+    replica: &Replica,
+    work: &Work,
+    row: &SessionRow,
+) -> Result<(Option<Digest>, (usize, usize)), Failure> {
     let stored: Summary = read(replica, &summary::key(&work.space, &work.id))?.unwrap_or_default();
     if stored.through != row.summarised {
-        return Ok(None);
+        return Ok((None, (0, 0)));
     }
     let count = usize::try_from(row.unsummarised()).unwrap_or(TURNS_MAX).min(TURNS_MAX);
     let turns = turns(replica, work, stored.through, count)?;
     let folded = stored.fold(turns.iter().map(|(number, turn)| (*number, turn)));
+    let counted = terms(&stored, &turns, &folded);
+    let (from, through) = (stored.through, folded.through);
     let result = DigestResult::Summary(folded.lines);
-    Ok((folded.through > stored.through).then(|| digest(work, row, (stored.through, folded.through), result)))
+    Ok(((through > from).then(|| digest(work, row, (from, through), result)), counted))
+}
+
+/// How many protected terms turns bring into a summary, and how many of these and of those before are not in it
+/// any more.
+fn terms(before: &Summary, turns: &[(u64, TurnRow)], after: &Summary) -> (usize, usize) {
+    let of = |text: &str| -> Vec<String> {
+        protected(text).into_iter().map(|span| text[span].to_owned()).collect()
+    };
+    // Pinned turns stand beside the summary.
+    let plain = turns.iter().filter(|(_, turn)| !turn.pinned);
+    let new: BTreeSet<String> = plain.flat_map(|(_, turn)| of(turn.text())).collect();
+    let old: BTreeSet<String> = before.lines.iter().flat_map(|line| of(&line.text)).collect();
+    let text = after.text();
+    let lost = new.union(&old).filter(|term| !text.contains(term.as_str())).count();
+    (new.difference(&old).count(), lost)
 }
 
 async fn promote(
@@ -193,4 +225,29 @@ fn turns(replica: &Replica, work: &Work, after: u64, count: usize) -> Result<Vec
 fn read<T: Stored>(replica: &Replica, key: &[u8]) -> Result<Option<T>, Failure> {
     let value = replica.state.reader().get(key)?;
     Ok(value.map(|value| T::decode(&value)).transpose()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_that_enter_a_summary_and_those_it_loses_are_counted() {
+        let turn = |number, content: &str, pinned| {
+            (number, TurnRow { role: "user".into(), content: content.into(), pinned, ..TurnRow::default() })
+        };
+        let turns = [
+            turn(1, "The order CN-A1 costs 30 euros.", false),
+            turn(2, "Order CN-A1 again, 我每天吃20毫克的药。", false),
+            turn(3, "Room 512 at 10:00.", true),
+        ];
+        let kept = Summary::default().fold(turns.iter().map(|(number, turn)| (*number, turn)));
+        let (entered, lost) = terms(&Summary::default(), &turns, &kept);
+        assert!(entered >= 3 && lost == 0, "{entered} {lost}");
+        // What was there is not counted again, and what does not fit is lost, old or new.
+        assert_eq!(terms(&kept, &turns[..1], &kept), (0, 0));
+        let none = Summary { through: 3, lines: Vec::new() };
+        assert_eq!(terms(&Summary::default(), &turns, &none), (entered, entered));
+        assert_eq!(terms(&kept, &[], &none), (0, entered));
+    }
 }

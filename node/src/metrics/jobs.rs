@@ -17,6 +17,7 @@ pub(crate) struct JobMetrics {
     ended: IntCounterVec,
     seconds: Histogram,
     parked: IntGaugeVec,
+    terms: IntCounterVec,
 }
 
 impl JobMetrics {
@@ -45,7 +46,15 @@ impl JobMetrics {
         for reason in PARKED {
             parked.with_label_values(&[reason]);
         }
-        Ok(Self { ended, seconds, parked })
+        let terms = maker.counters(
+            "holdfast_summary_terms_total",
+            "Amounts, dates, doses and names in turns that summaries took in, and those that summaries lost.",
+            &["event"],
+        )?;
+        for event in ["entered", "lost"] {
+            terms.with_label_values(&[event]);
+        }
+        Ok(Self { ended, seconds, parked, terms })
     }
 
     pub(crate) fn done(&self, job: &str, took: Duration) {
@@ -59,6 +68,12 @@ impl JobMetrics {
 
     pub(crate) fn failed(&self, job: &str) {
         self.ended.with_label_values(&[job, "failed"]).inc();
+    }
+
+    /// Counts what a step of a summary took in of protected terms, and what it lost of all.
+    pub(crate) fn summarised(&self, entered: usize, lost: usize) {
+        self.terms.with_label_values(&["entered"]).inc_by(entered as u64);
+        self.terms.with_label_values(&["lost"]).inc_by(lost as u64);
     }
 
     /// Shows how much work is parked for each reason.

@@ -4,7 +4,7 @@ use super::{CALL_SECONDS, Maker};
 use crate::raft::ProposeError;
 use holdfast_core::command::{SpaceCommand, Verdict, Write};
 use holdfast_core::memory::Kind;
-use holdfast_core::outcome::{ItemStatus, Outcome};
+use holdfast_core::outcome::{ItemOutcome, ItemStatus, Outcome};
 use holdfast_core::tiers::task::TaskChange;
 use holdfast_core::transfer::Item;
 use prometheus::{Histogram, IntCounter, IntCounterVec};
@@ -21,6 +21,8 @@ const STATUSES: [ItemStatus; 5] = [
 ];
 /// What is written beside memories.
 const TIERS: [&str; 5] = ["turn", "session", "task", "block", "procedure"];
+/// What may become of a contradiction.
+const CONTRADICTIONS: [&str; 4] = ["superseded", "overridden", "resolved", "possible"];
 const VERDICTS: [Verdict; 3] = [Verdict::Adopted, Verdict::Useless, Verdict::Harmful];
 const RESULTS: [&str; 8] = [
     "applied",
@@ -85,6 +87,7 @@ pub(crate) struct WriteMetrics {
     deleted: IntCounter,
     feedback: IntCounterVec,
     tiers: IntCounterVec,
+    contradictions: IntCounterVec,
 }
 
 impl WriteMetrics {
@@ -117,12 +120,21 @@ impl WriteMetrics {
         for tier in TIERS {
             tiers.with_label_values(&[tier]);
         }
-        Ok(Self { memories, deleted, feedback, tiers })
+        let contradictions = maker.counters(
+            "holdfast_contradictions_total",
+            "Memories that a write through this leader was found to contradict, by what became of them.",
+            &["result"],
+        )?;
+        for result in CONTRADICTIONS {
+            contradictions.with_label_values(&[result]);
+        }
+        Ok(Self { memories, deleted, feedback, tiers, contradictions })
     }
 
     /// Counts what a write did. One that is only answered again did nothing.
     pub(crate) fn written(&self, command: &SpaceCommand, outcome: &Outcome) {
         let Outcome::Items { items, replayed: false, .. } = outcome else { return };
+        self.contradicted(command, items);
         match &command.write {
             Write::Add(add) => {
                 for (memory, item) in add.items.iter().zip(items) {
@@ -174,6 +186,22 @@ impl WriteMetrics {
                     self.feedback.with_label_values(&[verdict_name(given.verdict)]).inc();
                 }
             }
+        }
+    }
+
+    fn contradicted(&self, command: &SpaceCommand, items: &[ItemOutcome]) {
+        let count = |result, count: usize| {
+            self.contradictions.with_label_values(&[result]).inc_by(count as u64);
+        };
+        for item in items {
+            count("superseded", item.supersedes.len());
+            count("overridden", item.overrides.len());
+            count("possible", item.possible_conflicts.len());
+        }
+        if matches!(command.write, Write::Resolve { .. }) {
+            // The first is the one that is kept.
+            let retired = items.iter().filter(|item| item.status == ItemStatus::Retracted);
+            count("resolved", retired.count());
         }
     }
 
