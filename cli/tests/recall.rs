@@ -307,3 +307,137 @@ async fn weights_are_tuned_by_questions_and_the_memories_that_answer_them() {
     let (done, said) = run(&["ctl", "tune", questions]);
     assert!(!done && said.contains("too few"), "{said}");
 }
+
+/// A hit by its words alone is found however many vectors are nearer, and no age and no importance hides a memory or
+/// makes it win.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn extremes_neither_hide_nor_win() {
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let api = server.api();
+    let near =
+        |n: usize| json!({"content": format!("note number {n}"), "embedding": [1.0, n as f64 / 1000.0, 0.0]});
+    for part in [0..100, 100..150] {
+        add(&api, "ann", part.map(near).collect()).await;
+    }
+    let mut extremes = vec![
+        json!({"id": "far", "content": "the invoice CN-A10293", "embedding": [-1.0, 0.0, 0.0]}),
+        json!({"id": "none", "content": "发票 CN-A10294 🙂"}),
+    ];
+    for (id, time) in [
+        ("old", "1970-01-01T00:00:00Z"),
+        ("future", "2999-12-31T23:59:59Z"),
+        ("older", "1601-01-01T00:00:00Z"),
+    ] {
+        extremes.push(
+            json!({"id": id, "content": format!("apples, {id}"), "event_time": time, "importance": 0.0}),
+        );
+    }
+    add(&api, "ann", json!(extremes)).await;
+    let recall = async |body: Value| api.ok("/v1/users/ann/recall", &body).await;
+    for (query, id) in [("CN-A10293", "far"), ("CN-A10294", "none")] {
+        for profile in ["ebbinghaus", "generative", "adaptive", "spaced", "relevance"] {
+            let body = json!({"query": query, "embedding": [1.0, 0.0, 0.0], "top_k": 3, "profile": profile});
+            let found = recall(body).await;
+            let ids: Vec<&Value> =
+                found["results"].as_array().unwrap().iter().map(|hit| &hit["memory"]["id"]).collect();
+            assert!(ids.contains(&&json!(id)), "{query} {profile}: {found}");
+        }
+    }
+    for profile in ["ebbinghaus", "generative", "adaptive", "spaced", "relevance"] {
+        let found = recall(json!({"query": "the invoice", "top_k": 1000, "profile": profile})).await;
+        let results = found["results"].as_array().unwrap();
+        assert_eq!(results.len(), 155, "nothing is hidden");
+        assert_eq!(results[0]["memory"]["id"], "far", "{profile}: the future does not win");
+        assert!(results.iter().all(|hit| (0.0..=1.2).contains(&hit["score"].as_f64().unwrap())), "{profile}");
+    }
+}
+
+/// On files of the same form: what is counted is told, and another user's memories never come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_benchmark_of_precision_measures_through_the_api() {
+    let folder = scratch();
+    let belief = |id: &str, user: &str, scope: &str, text: &str, more: Value| {
+        let mut belief = json!({"_id": id, "user_id": user, "type": "preference", "canonical_name": id, "aliases": [],
+            "content": text, "scope": [scope], "created_at": "2026-01-01T00:00:00Z", "pinned": false});
+        belief.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        belief
+    };
+    let beliefs = json!([
+        belief("tea", "ann", "home", "drinks oolong every morning", json!({"aliases": ["乌龙茶"]})),
+        belief("bike", "ann", "home", "rides a folding bicycle to the lake", json!({})),
+        belief("editor_old", "ann", "work", "writes code in Emacs", json!({"superseded_by": "editor"})),
+        belief(
+            "editor",
+            "ann",
+            "work",
+            "writes code in Helix",
+            json!({"created_at": "2026-02-01T00:00:00Z"})
+        ),
+        belief("rule", "ann", "work", "reviews within a day", json!({"pinned": true})),
+        belief("manner", "ann", "user:universal", "wants short answers", json!({})),
+        belief("bo", "bo", "home", "drinks oolong too", json!({})),
+    ]);
+    let case = |id: &str, scope: &str, query: &str, expect: Value| json!({"caseId": id, "category": id, "scope": [scope], "query": query, "expect": expect});
+    let cases = json!([
+        case(
+            "alias",
+            "home",
+            "乌龙茶",
+            json!({"relevantBeliefs": {"shouldOnlyInclude": ["tea"]},
+            "personaPrelude": {"nonEmpty": true, "contains": ["short"]}})
+        ),
+        case(
+            "chain",
+            "work",
+            "Emacs or Helix for code",
+            json!({"relevantBeliefs": {"shouldOnlyInclude": ["editor"]},
+            "pinnedFacts": {"mustInclude": ["rule"], "mustExclude": ["bo"]}})
+        ),
+        case("blank", "home", "  ", json!({"relevantBeliefs": {"shouldOnlyInclude": []}})),
+        case("isolation", "home", "oolong too", json!({"relevantBeliefs": {"mustExclude": ["bo"]}})),
+    ]);
+    std::fs::write(folder.path().join("beliefs.seed.json"), beliefs.to_string()).unwrap();
+    std::fs::write(folder.path().join("retrieval.cases.json"), cases.to_string()).unwrap();
+    let data = scratch();
+    let server = Server::start(data.path(), Model::Absent);
+    let run = |min_score: &'static str| {
+        let json = folder.path().join("out.json");
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_holdfast"))
+            .args([
+                "bench",
+                "precisionmem",
+                "--min-score",
+                min_score,
+                "--user",
+                &format!("p{min_score}"),
+                "--data",
+            ])
+            .arg(folder.path())
+            .arg("--json")
+            .arg(&json)
+            .env("HOLDFAST_URL", &server.url)
+            .env("HOLDFAST_API_KEY", &server.key)
+            .output()
+            .unwrap();
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{out}{}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+        (out, report)
+    };
+    let (out, report) = run("0.5");
+    for line in ["7 beliefs, 4 cases", "leakage: 0", "supersession: 1 of 1 right", "precision ", "p95 "] {
+        assert!(out.contains(line), "{line}: {out}");
+    }
+    assert_eq!(
+        (&report["leaked"], &report["stale"], &report["active"]),
+        (&json!(0), &json!(0), &json!(2)),
+        "{report}"
+    );
+    assert_eq!(report["recall"], 1.0, "{report}");
+    assert_eq!(report["latency"]["count"], 3, "a blank query is not asked");
+    // Without a bound everything of the scope comes, and precision says so.
+    let (_, report) = run("0");
+    assert_eq!((&report["leaked"], &report["recall"]), (&json!(0), &json!(1.0)), "{report}");
+    assert!(report["precision"].as_f64().unwrap() < 1.0, "{report}");
+}

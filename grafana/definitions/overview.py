@@ -404,6 +404,21 @@ MEMORIES = Row(
             stacked=True,
         ),
         Panel(
+            "Contradictions",
+            "Memories per second that writes were found to contradict, by what became of them.",
+            "possible ones prevail: rules find no fact in them; give facts, or resolve what recall shows as a conflict.",
+            "ops",
+            (Query("sum by (result) (rate(holdfast_contradictions_total{<node>}[<rate>]))", "{{result}}"),),
+            stacked=True,
+        ),
+        Panel(
+            "Protected terms in summaries",
+            "Amounts, dates, doses and names per second that summaries of sessions took in, and those that they lost.",
+            "many are lost: sessions are long and full of figures; pin the turns that matter.",
+            "ops",
+            (Query("sum by (event) (rate(holdfast_summary_terms_total{<node>}[<rate>]))", "{{event}}"),),
+        ),
+        Panel(
             "Sweeps",
             "Sweeps of what is due, by result.",
             "failed sweeps keep what should be gone: runbook HoldfastSweepsFail.",

@@ -141,6 +141,13 @@ CONTEXTS = Row(
             (Query("sum by (kind) (rate(holdfast_router_context_tokens_total{<router>}[<rate>]))", "{{kind}}"),),
         ),
         Panel(
+            "Items of contexts, by section",
+            "Items per second that entered a context.",
+            "few memories beside a window: budgets are spent on the conversation; give more, or end sessions.",
+            "ops",
+            (Query("sum by (section) (rate(holdfast_router_context_items_total{<router>}[<rate>]))", "{{section}}"),),
+        ),
+        Panel(
             "Left out, by reason",
             "Candidates per second that did not enter a context.",
             "many duplicates or conflicts: memories repeat each other, or are out of date; see what agents store.",

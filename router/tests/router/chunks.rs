@@ -1,10 +1,11 @@
 //! Long contents, and what the filter does to new memories.
 
 use crate::common::api::Api;
-use crate::common::{Moody, Options, World};
+use crate::common::{Letters, Moody, Options, World};
+use holdfast_models::{EmbedError, Embedder, ModelProfile};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn english(middle: &str) -> String {
     let talk = "We walked along the river and talked about the weather for a long time. ".repeat(40);
@@ -158,4 +159,54 @@ async fn the_filter_leaves_out_and_shortens() {
     let bad = json!({"sensory": {"max_tokens": 0}, "memories": [{"content": "x"}]});
     let (field, _) = api.post("/v1/users/ann/memories", bad).await.problem("invalid_argument");
     assert_eq!(field, "sensory.max_tokens");
+}
+
+/// [`Letters`] that counts how often it is called, and for how many texts.
+#[derive(Default)]
+struct Counting {
+    calls: AtomicUsize,
+    texts: AtomicUsize,
+}
+
+impl Embedder for Counting {
+    fn model_id(&self) -> &str {
+        Letters.model_id()
+    }
+    fn dims(&self) -> usize {
+        Letters.dims()
+    }
+    fn profile(&self) -> ModelProfile {
+        Letters.profile()
+    }
+    fn accepts(&self, text: &str) -> bool {
+        Letters.accepts(text)
+    }
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.texts.fetch_add(texts.len(), Ordering::SeqCst);
+        Letters.embed(texts)
+    }
+}
+
+/// However long a text is, the model is asked once for each of its chunks, and they are told.
+#[tokio::test]
+async fn a_long_text_costs_a_bounded_number_of_calls() {
+    let counting = Arc::new(Counting::default());
+    let world = World::with(Options { embedder: Some(counting.clone()), ..Options::default() }).await;
+    let api = world.api();
+    let talk = "We walked along the river and talked about the weather for a long time. ";
+    for characters in [10_000, 60_000] {
+        let content = format!("{characters}: {}", talk.repeat(characters / talk.len()));
+        let before = (counting.calls.load(Ordering::SeqCst), counting.texts.load(Ordering::SeqCst));
+        let added = api.add(json!([{ "content": content }])).await.ok(201);
+        assert_eq!(added["results"][0]["status"], "created");
+        let calls = counting.calls.load(Ordering::SeqCst) - before.0;
+        let texts = counting.texts.load(Ordering::SeqCst) - before.1;
+        // A chunk has at least a few hundred characters, and the model takes several at a time.
+        assert!((1..=characters / 500).contains(&texts), "{characters}: {texts} texts");
+        assert!((1..=texts).contains(&calls), "{characters}: {calls} calls");
+        // Once more it is known by its text.
+        let again = api.add(json!([{ "content": content }])).await.ok(201);
+        assert_eq!(again["results"][0]["status"], "merged");
+    }
 }
