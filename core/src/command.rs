@@ -50,6 +50,9 @@ const BESIDE_KNOWN_SINCE: u32 = 6;
 /// The first version of the state machine that takes memories in and out as this one does ([`Command::known_since`]).
 pub const MEMORIES_KNOWN_SINCE: u32 = 5;
 
+/// The first version that stores chunks with the rows that this one gives them.
+const CHUNKS_KNOWN_SINCE: u32 = 6;
+
 /// Most rows of `due` that one sweep works off: with [`limits::EXPIRE_ROWS_MAX`] and
 /// [`limits::HISTORY_VERSIONS_MAX`] it bounds the batch that a sweep makes.
 pub const SWEEP_ROWS_MAX: u16 = 16;
@@ -180,6 +183,12 @@ pub struct Add {
     pub items: Vec<NewMemory>,
 }
 
+impl Add {
+    fn has_chunks(&self) -> bool {
+        self.items.iter().any(|item| !item.chunks.is_empty())
+    }
+}
+
 /// Who brings a memory, which decides what a tombstone means for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
@@ -192,7 +201,7 @@ pub enum Origin {
 }
 
 /// One new memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NewMemory {
     /// Whether the caller chose the id. Such a memory is never merged into another id.
     pub id_chosen: bool,
@@ -392,6 +401,8 @@ impl Write {
             Self::Block(write) if write.change == BlockChange::Delete => BESIDE_KNOWN_SINCE,
             Self::Procedure(write) if write.change == ProcedureChange::Delete => BESIDE_KNOWN_SINCE,
             Self::Block(_) | Self::Task(_) | Self::Procedure(_) => 2,
+            Self::Add(add) if add.has_chunks() => CHUNKS_KNOWN_SINCE,
+            Self::Update(update) if !update.memory.chunks.is_empty() => CHUNKS_KNOWN_SINCE,
             Self::MergeEntities { .. } | Self::SplitEntities { .. } | Self::Relink { .. } => 3,
             Self::Turns(_) | Self::Dialogue(_) | Self::EndSession { .. } => 4,
             // What stores memories has another form since 4; what takes them out does it in other steps since 5.

@@ -202,8 +202,11 @@ pub(super) fn create<S: State>(
     let memory = MemoryRow { chunk, ..memory_row(item, seq, version, context.now_us) };
     context.rows.write(keys::memory::key(space, id), &memory)?;
     context.rows.write(keys::index_row::key(space, seq), &row)?;
-    context.rows.claim_text(space, item.text_hash, id)?;
-    context.rows.put_derived(space, id, &item.derived_from)?;
+    // A chunk repeats nothing, and goes with the memory that names it.
+    if chunk.is_none() {
+        context.rows.claim_text(space, item.text_hash, id)?;
+        context.rows.put_derived(space, id, &item.derived_from)?;
+    }
     if let Some(at_us) = row.expires_us {
         context.rows.put_due(&expiry(space, id, at_us))?;
     }

@@ -48,7 +48,8 @@ use rows::Rows;
 /// deletions end with a number of rows and go on in another command, memories stand on all turns that say
 /// the same, and an erasure of a session leaves what was said since. 6: partitions of deleted collections close;
 /// sweeps look past what waits for the leader, and read tombstones in bounded steps; imports
-/// bring what stands beside memories, and where that is deleted tombstones remain.
+/// bring what stands beside memories, and where that is deleted tombstones remain; chunks are found by their memory
+/// alone, and have no rows of their own for that.
 pub const STATE_VERSION: u32 = 6;
 
 /// Where in the log a command stands, and when its leader proposed it.

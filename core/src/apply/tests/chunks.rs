@@ -29,6 +29,8 @@ fn chunks_come_and_go_with_their_memory() {
     assert_eq!(parts.iter().map(|(chunk, _)| chunk.chunk).collect::<Vec<_>>(), [Some(0), Some(1)]);
     assert!(parts.iter().all(|(chunk, row)| chunk.derived_from == [id.clone()] && !row.chunked));
     assert_eq!(replica.counters().memories, 4);
+    // Of its own a chunk has its text and its columns.
+    assert_eq!((replica.family(Family::TextHash), replica.family(Family::Derived)), (2, 0));
     // The text of a chunk is no statement of its own: the same words are a memory.
     assert_ne!(items[1].id, parts[0].1.id);
 
