@@ -6,6 +6,7 @@
 
 use crate::codec::CodecError;
 use crate::codec::stored;
+use crate::text::TermList;
 use crate::vector::Vector;
 use serde::{Deserialize, Serialize};
 
@@ -295,7 +296,7 @@ pub struct IndexRow {
     /// Version of the analyzer that made `terms`.
     pub analyzer: u16,
     /// The terms with their counts, in byte order.
-    pub terms: Vec<(String, u32)>,
+    pub terms: TermList,
     /// Number of term occurrences, the document length of BM25.
     pub terms_len: u32,
     /// The embedding, where there is one.

@@ -9,6 +9,7 @@ use crate::memory::{HistoryRow, IdempotencyId, IndexRow, MemoryRow, Status, Topi
 use crate::outcome::ItemStatus;
 use crate::space::SpaceKey;
 use crate::state::State;
+use crate::text::TermList;
 use crate::{Error, ErrorCode};
 
 pub(super) fn apply<S: State>(
@@ -126,7 +127,7 @@ fn keep_version<S: State>(
     old: &MemoryRow,
     old_row: &IndexRow,
 ) -> Step<()> {
-    let index = IndexRow { terms: Vec::new(), vector: None, ..old_row.clone() };
+    let index = IndexRow { terms: TermList::default(), vector: None, ..old_row.clone() };
     // Links are those of the memory as it is: an old version must not go on naming what was deleted.
     let memory = MemoryRow {
         supersedes: Vec::new(),

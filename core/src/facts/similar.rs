@@ -33,16 +33,15 @@ const NO_TOPIC_CJK: &str = "我你他她的了是不改换成再现在以后前�
 
 /// What a text is about: its terms without those that only tell of change and time.
 fn topic(text: &str) -> BTreeSet<String> {
-    let terms = analyze(text).terms.into_iter().map(|(term, _)| term);
-    terms
-        .filter(|term| {
-            if !term.is_ascii() {
-                !term.chars().any(|c| NO_TOPIC_CJK.contains(c))
-            } else {
-                term.len() > 1 && !NO_TOPIC.contains(&term.as_str())
-            }
-        })
-        .collect()
+    let terms = analyze(text).terms;
+    let terms = terms.iter().map(|(term, _)| term).filter(|term| {
+        if !term.is_ascii() {
+            !term.chars().any(|c| NO_TOPIC_CJK.contains(c))
+        } else {
+            term.len() > 1 && !NO_TOPIC.contains(term)
+        }
+    });
+    terms.map(str::to_owned).collect()
 }
 
 /// Whether a newer text that tells of a change is about what an older one says. `cosine` is that of

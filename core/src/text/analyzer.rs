@@ -8,6 +8,7 @@ use super::normalize::fold;
 use super::scan::{Token, scan};
 use super::stopwords::is_stop;
 use super::term::{English, bounded};
+use super::term_list::TermList;
 
 /// Version of everything that decides which terms a text has: Unicode tables, scanner, stop
 /// words, stemmer. It is stored with the terms; a change of meaning is a new version and a
@@ -18,7 +19,7 @@ pub const ANALYZER_VERSION: u16 = 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// Each distinct term with the number of its occurrences, in ascending order of the term.
-    pub terms: Vec<(String, u32)>,
+    pub terms: TermList,
     /// All occurrences: the document length of BM25.
     pub len: u32,
 }
@@ -32,23 +33,28 @@ pub struct Terms {
 /// ```
 /// use holdfast_core::text::analyze;
 /// let terms = analyze("Caroline's adoption of CN-A10293");
-/// let words: Vec<&str> = terms.terms.iter().map(|(t, _)| t.as_str()).collect();
+/// let words: Vec<&str> = terms.terms.iter().map(|(t, _)| t).collect();
 /// assert_eq!(words, ["a10293", "adopt", "carolin", "cn", "cn-a10293"]);
 /// ```
 pub fn analyze(text: &str) -> Terms {
     let folded = fold(text);
-    let mut all: Vec<Cow<'_, str>> = Vec::new();
-    each_term(&folded, is_stop, &mut |term, _| all.push(term));
+    // A term of every four bytes: a word and the space behind it, or the first of two Chinese characters.
+    let mut all: Vec<(u64, Cow<'_, str>)> = Vec::with_capacity(folded.len() / 4);
+    each_term(&folded, is_stop, &mut |term, _| all.push((head(&term), term)));
     all.sort_unstable();
-    let mut terms: Vec<(String, u32)> = Vec::with_capacity(all.len());
     let len = u32::try_from(all.len()).unwrap_or(u32::MAX);
-    for term in all {
-        match terms.last_mut() {
-            Some((last, tf)) if *last == *term => *tf = tf.saturating_add(1),
-            _ => terms.push((term.into_owned(), 1)),
-        }
+    let mut terms = TermList::default();
+    for same in all.chunk_by(|(_, one), (_, other)| one == other) {
+        terms.push(&same[0].1, u32::try_from(same.len()).unwrap_or(u32::MAX));
     }
     Terms { terms, len }
+}
+
+/// The first bytes of a term as a number, which is in the order of the terms and compared at once.
+fn head(term: &str) -> u64 {
+    let (mut head, len) = ([0; 8], term.len().min(8));
+    head[..len].copy_from_slice(&term.as_bytes()[..len]);
+    u64::from_be_bytes(head)
 }
 
 /// How many tokens of a text carry content: words that are no stop words, ids (one each,

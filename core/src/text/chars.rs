@@ -29,7 +29,7 @@ pub(super) fn class(c: char) -> Class {
             _ => Class::Other,
         };
     }
-    if is_cjk(c) {
+    if matches!(c, '\u{4E00}'..='\u{9FFF}') || is_cjk(c) {
         return Class::Cjk;
     }
     if c == '\u{200C}' || c == '\u{200D}' || c == '\u{20E3}' || is_combining_mark(c) {

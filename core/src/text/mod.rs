@@ -22,6 +22,7 @@ mod sentences;
 mod speakers;
 mod stopwords;
 mod term;
+mod term_list;
 
 pub use analyzer::{ANALYZER_VERSION, Terms, analyze, content_token_count};
 pub use document::{captioned, embed_text, index_text};
@@ -34,3 +35,4 @@ pub use query::{
 pub use sentences::sentences;
 pub use speakers::{Addressed, SpeakerNames};
 pub use term::TERM_BYTES_MAX;
+pub use term_list::TermList;

@@ -31,7 +31,13 @@ pub(super) fn scan<'a>(text: &'a str, emit: &mut impl FnMut(Token<'a>)) {
         let end = match class(first) {
             Class::Word | Class::Joiner => {
                 let end = run_end(rest, |k| matches!(k, Class::Word | Class::Joiner | Class::Extend));
-                split_run(&rest[..end], emit);
+                let run = &rest[..end];
+                // Most are this: no joiner to cut at, and one word by UAX #29 (rules WB5 and WB8 to WB10).
+                if run.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                    emit(Token::Word(run));
+                } else {
+                    split_run(run, emit);
+                }
                 end
             }
             Class::Cjk => {

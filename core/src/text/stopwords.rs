@@ -107,9 +107,12 @@ const LONG: [&str; 94] = [
     "yet",
 ];
 
+/// The longest word of the short list, in bytes.
+const SHORT_BYTES_MAX: usize = 5;
+
 /// Whether a folded, unstemmed word is on the short list.
 pub(super) fn is_stop(word: &str) -> bool {
-    SHORT.binary_search(&word).is_ok()
+    word.len() <= SHORT_BYTES_MAX && SHORT.binary_search(&word).is_ok()
 }
 
 /// Whether it is on either list.
@@ -124,6 +127,7 @@ mod tests {
     #[test]
     fn lists_are_sorted_and_disjoint() {
         assert!(SHORT.is_sorted() && LONG.is_sorted());
+        assert!(SHORT.iter().all(|word| word.len() <= SHORT_BYTES_MAX && is_stop(word)));
         assert!(LONG.iter().all(|w| !is_stop(w)));
         assert!(is_stop("the") && !is_stop("not") && is_stop_in_long_query("not"));
     }

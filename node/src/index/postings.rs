@@ -1,6 +1,7 @@
 //! Which rows have which terms.
 
 use super::intern::Interner;
+use holdfast_core::text::TermList;
 
 /// The keyword index of an image: for each term the rows that have it, and for each row its terms.
 ///
@@ -21,9 +22,9 @@ pub(super) struct Postings {
 
 impl Postings {
     /// Adds the terms of the next row, whose number is the count of rows before it.
-    pub(super) fn push(&mut self, row: u32, terms: &[(String, u32)]) {
+    pub(super) fn push(&mut self, row: u32, terms: &TermList) {
         let mut own = Vec::with_capacity(terms.len());
-        for (term, tf) in terms {
+        for (term, tf) in terms.iter() {
             let term = self.terms.intern(term);
             let at = term as usize;
             if at == self.lists.len() {
@@ -31,9 +32,9 @@ impl Postings {
             }
             let Some(list) = self.lists.get_mut(at) else { continue };
             let before = list.capacity();
-            list.push((row, *tf));
+            list.push((row, tf));
             self.entries_capacity += list.capacity() - before;
-            own.push((term, *tf));
+            own.push((term, tf));
         }
         self.of_row_entries += own.len();
         self.of_row.push(own.into_boxed_slice());
@@ -48,10 +49,10 @@ impl Postings {
     }
 
     /// Whether a row has these terms.
-    pub(super) fn same(&self, row: u32, terms: &[(String, u32)]) -> bool {
+    pub(super) fn same(&self, row: u32, terms: &TermList) -> bool {
         let own = self.of_row(row);
         own.len() == terms.len()
-            && own.iter().zip(terms).all(|(a, b)| a.1 == b.1 && self.terms.name(a.0) == Some(&b.0))
+            && own.iter().zip(terms.iter()).all(|(a, b)| a.1 == b.1 && self.terms.name(a.0) == Some(b.0))
     }
 
     /// The rows that have a term, dead ones among them.

@@ -1,6 +1,6 @@
 //! `POST …/memories`.
 
-use super::batch::{Batch, check_size, tag};
+use super::batch::{Batch, tag};
 use super::locate::{Places, locate};
 use super::{ItemResult, hints};
 use crate::auth::{InSpace, Place};
@@ -18,8 +18,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use holdfast_core::access::{Access, Rights};
-use holdfast_core::codec::Stored;
-use holdfast_core::command::{Add, Command, Idempotency, NewMemory, SpaceCommand, Write};
+use holdfast_core::command::{Add, NewMemory};
 use holdfast_core::outcome::ItemOutcome;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::token::{Seen, Token};
@@ -28,9 +27,12 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bodies up to this many bytes are read and analysed where they arrive: that takes well below a
-/// tenth of a millisecond.
+/// Bodies up to this many bytes are read and analysed where they arrive: that takes about a tenth of a
+/// millisecond, and another thread would take a fifth of it to wake up.
 const INLINE_BYTES: usize = 2 * 1024;
+
+/// The same where no facts are looked for, which takes longer than everything else together.
+const INLINE_BYTES_PLAIN: usize = 4 * 1024;
 
 /// Partitions that one write is stored in at once.
 const SPACES_AT_ONCE: usize = 16;
@@ -110,8 +112,9 @@ struct Call<'a> {
 /// What becomes one command: items of one partition, by their places in the request.
 struct Part {
     space: SpaceKey,
-    identity: Idempotency,
     items: Vec<usize>,
+    /// The command, and how many of the items are in it; `None` if none of them can be stored.
+    command: Option<(Answer<Vec<u8>>, usize)>,
 }
 
 /// What became of a part: its items, and what the writer has seen.
@@ -122,7 +125,9 @@ impl Call<'_> {
         let deadline = Deadline::after(self.shared.config.write_timeout);
         let (now_us, chunk_tokens) = (now_us(), self.shared.config.chunk_tokens);
         let by = self.shared.fact_rules.of(&self.shared.nodes, &self.access.tenant, deadline).await?;
-        let mut batch = if body.len() <= INLINE_BYTES {
+        let inline =
+            if Batch::is_plain(&body, INLINE_BYTES_PLAIN) { INLINE_BYTES_PLAIN } else { INLINE_BYTES };
+        let mut batch = if body.len() <= inline {
             Batch::read(&body, chunk_tokens, now_us, &by)?
         } else {
             self.shared.work.run(deadline, move || Batch::read(&body, chunk_tokens, now_us, &by)).await??
@@ -142,10 +147,10 @@ impl Call<'_> {
         }
         batch.embed(embedding, deadline).await?;
         hints::look_up(self.shared, self.access, self.place, &mut batch, deadline).await;
-        let parts = self.parts(&batch, deadline).await?;
+        let parts = self.parts(&mut batch, deadline).await?;
         match <[Part; 1]>::try_from(parts) {
             Ok([part]) if !batch.partial => {
-                let (items, seen) = self.store(&batch, &part, deadline).await?;
+                let (items, seen) = self.store(&part.space, part.command, deadline).await?;
                 let mut results = Results::new(&batch);
                 results.merge(&batch, &part.items, items);
                 Ok((results.in_order(), seen.into_iter().collect()))
@@ -157,7 +162,7 @@ impl Call<'_> {
 
     /// The commands of a batch: what goes to one partition is written together, and cut only where the
     /// request allows it.
-    async fn parts(self, batch: &Batch, deadline: Deadline) -> Answer<Vec<Part>> {
+    async fn parts(self, batch: &mut Batch, deadline: Deadline) -> Answer<Vec<Part>> {
         let spaces = self.place.partitions()?;
         let places = self.places(batch, &spaces, deadline).await?;
         let known = |memory: &NewMemory| places.of(&memory.index.id).and_then(|at| spaces.get(at)).cloned();
@@ -179,7 +184,8 @@ impl Call<'_> {
         for (space, items) in by_space {
             for (number, items) in batch.parts(items).into_iter().enumerate() {
                 let identity = if batch.partial { self.identity.part(number) } else { self.identity.whole() };
-                parts.push(Part { space: space.clone(), identity, items });
+                let command = batch.command(&items, &space, identity);
+                parts.push(Part { space: space.clone(), items, command });
             }
         }
         Ok(parts)
@@ -215,10 +221,10 @@ impl Call<'_> {
         let several = by_space.len() > 1;
         let in_order = |parts: Vec<Part>| async move {
             let mut all = Vec::with_capacity(parts.len());
-            for part in parts {
-                let ended: Ended = self.store(batch, &part, deadline).await;
+            for Part { space, items, command } in parts {
+                let ended = self.store(&space, command, deadline).await;
                 let is_open = ended.as_ref().is_err_and(|problem| !is_refusal(problem.error.code));
-                all.push((part, ended));
+                all.push((items, ended));
                 if is_open {
                     break;
                 }
@@ -232,14 +238,14 @@ impl Call<'_> {
                     Ok((items, at)) => {
                         answered = true;
                         seen.extend(at);
-                        results.merge(batch, &part.items, items);
+                        results.merge(batch, &part, items);
                     }
                     Err(problem) if is_refusal(problem.error.code) => {
-                        results.fail(batch, &part.items, &problem.error);
+                        results.fail(batch, &part, &problem.error);
                         first_problem.get_or_insert(problem);
                     }
                     Err(problem) => {
-                        return Err(open(problem, &part.items, several || results.some_stored()));
+                        return Err(open(problem, &part, several || results.some_stored()));
                     }
                 }
             }
@@ -252,17 +258,14 @@ impl Call<'_> {
     }
 
     /// Stores one part: all of its items are acknowledged together.
-    async fn store(self, batch: &Batch, part: &Part, deadline: Deadline) -> Ended {
-        let Some(add) = batch.add(&part.items) else { return Ok((Vec::new(), None)) };
-        let expected = add.items.len();
-        let command = Command::Space(Box::new(SpaceCommand {
-            space: part.space.clone(),
-            idempotency: Some(part.identity),
-            write: Write::Add(add),
-        }));
-        let bytes = command.encode().map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
-        check_size(bytes.len())?;
-        let written = self.shared.nodes.write(self.access, &part.space, &command, deadline).await?;
+    async fn store(
+        self,
+        space: &SpaceKey,
+        command: Option<(Answer<Vec<u8>>, usize)>,
+        deadline: Deadline,
+    ) -> Ended {
+        let Some((command, expected)) = command else { return Ok((Vec::new(), None)) };
+        let written = self.shared.nodes.write_encoded(self.access, space, &command?, deadline).await?;
         if written.items.len() == expected {
             return Ok((written.items, written.seen));
         }

@@ -13,10 +13,12 @@ use crate::fact_rules::FactRules;
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
+use crate::nodes::encoded;
 use crate::work::{Embedding, embedding_failed, not_embedded};
-use holdfast_core::command::{Add, NewMemory, Origin};
+use holdfast_core::command::{Add, Command, Idempotency, NewMemory, Origin, SpaceCommand, Write};
 use holdfast_core::limits::{ATOMIC_BYTES_MAX, ATOMIC_ITEMS_MAX};
 use holdfast_core::memory::ModelTag;
+use holdfast_core::space::SpaceKey;
 use holdfast_core::vector::Vector;
 use holdfast_core::{Error, Result};
 use holdfast_proto::v1;
@@ -56,6 +58,13 @@ pub(super) fn within(at: usize, error: Error) -> Error {
 }
 
 impl Batch {
+    /// Whether a body of at most `bytes_max` bytes asks for no facts.
+    pub(super) fn is_plain(bytes: &[u8], bytes_max: usize) -> bool {
+        let asks =
+            || json::body::<AddBody<'_>>(bytes).is_ok_and(|body| body.infer.as_deref() == Some("none"));
+        bytes.len() <= bytes_max && asks()
+    }
+
     /// Reads, checks and derives. Computes in proportion to the body: not for a thread that serves
     /// connections, if the body is large.
     pub(super) fn read(bytes: &[u8], chunk_tokens: usize, now_us: i64, by: &FactRules) -> Result<Self> {
@@ -246,12 +255,15 @@ impl Batch {
         parts
     }
 
-    /// The write of some items, named by their places; `None` if none of them can be stored.
-    pub(super) fn add(&self, part: &[usize]) -> Option<Add> {
-        let items: Vec<NewMemory> = part
-            .iter()
-            .filter_map(|at| self.items.get(*at)?.as_ref().ok().map(|prepared| prepared.memory.clone()))
-            .collect();
+    /// The write of some items, named by their places, which it takes out; `None` if none of them can be
+    /// stored.
+    pub(super) fn add(&mut self, part: &[usize]) -> Option<Add> {
+        let mut items = Vec::with_capacity(part.len());
+        for at in part {
+            if let Some(Ok(prepared)) = self.items.get_mut(*at) {
+                items.push(std::mem::take(&mut prepared.memory));
+            }
+        }
         let is_vector = |item: &NewMemory| item.index.vector.is_some();
         let has_vector = items.iter().any(|item| is_vector(item) || item.chunks.iter().any(is_vector));
         (!items.is_empty()).then(|| Add {
@@ -261,6 +273,31 @@ impl Batch {
             partial: self.partial,
             items,
         })
+    }
+
+    /// The command that writes some items, named by their places, in its encoded form, with the number of
+    /// those that can be stored; `None` if none of them can.
+    pub(super) fn command(
+        &mut self,
+        part: &[usize],
+        space: &SpaceKey,
+        idempotency: Idempotency,
+    ) -> Option<(Answer<Vec<u8>>, usize)> {
+        let write = Write::Add(self.add(part)?);
+        let command = SpaceCommand { space: space.clone(), idempotency: Some(idempotency), write };
+        let command = Command::Space(Box::new(command));
+        let bytes = encoded(&command).and_then(|bytes| check_size(bytes.len()).map(|()| bytes));
+        // They go back, for the answer names them.
+        let Command::Space(command) = command else { return None };
+        let Write::Add(add) = command.write else { return None };
+        let count = add.items.len();
+        let places = part.iter().filter(|at| matches!(self.items.get(**at), Some(Ok(_))));
+        for (at, memory) in places.copied().collect::<Vec<_>>().into_iter().zip(add.items) {
+            if let Some(Ok(prepared)) = self.items.get_mut(at) {
+                prepared.memory = memory;
+            }
+        }
+        Some((bytes, count))
     }
 }
 
@@ -297,7 +334,7 @@ fn infers(infer: Option<&str>) -> Result<bool> {
 }
 
 /// Refuses a command that would not fit into one atomic write.
-pub(super) fn check_size(bytes: usize) -> Answer<()> {
+fn check_size(bytes: usize) -> Answer<()> {
     if bytes <= ATOMIC_BYTES_MAX {
         return Ok(());
     }
@@ -323,7 +360,7 @@ mod tests {
         let items = json!([{"content": "a"}, {"content": ""}, {"content": 7}, {"content": "b", "x": 1}]);
         let error = read(json!({"memories": items})).err().unwrap();
         assert_eq!(error.field.as_deref(), Some("memories[1].content"));
-        let batch = read(json!({"memories": items, "partial": true})).unwrap();
+        let mut batch = read(json!({"memories": items, "partial": true})).unwrap();
         let fields: Vec<_> = batch
             .items
             .iter()
@@ -336,6 +373,16 @@ mod tests {
         );
         assert_eq!(batch.add(&[0, 1, 2, 3]).unwrap().items.len(), 1);
         assert!(batch.add(&[1, 2, 3]).is_none());
+    }
+
+    #[test]
+    fn a_body_that_asks_for_no_facts_is_plain() {
+        let of = |body: Value| Batch::is_plain(body.to_string().as_bytes(), 60);
+        let items = json!([{"content": "a"}]);
+        assert!(of(json!({"memories": items, "infer": "none"})));
+        assert!(!of(json!({"memories": items, "infer": "rules"})) && !of(json!({"memories": items})));
+        assert!(!of(json!({"memories": [{"content": "a".repeat(60)}], "infer": "none"})));
+        assert!(!Batch::is_plain(b"{", 60));
     }
 
     #[test]

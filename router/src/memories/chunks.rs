@@ -1,13 +1,14 @@
 //! Long contents become chunks: parts of up to so many tokens, cut at the ends of paragraphs and
 //! sentences, which are searched in place of the whole.
 
-use super::derive::{cost, derive, embedded_text, hash_of};
+use super::derive::{Known, cost, embedded_text, memory_of};
 use super::draft::Draft;
-use super::infer::said;
+use super::infer::{is_searched_for_facts, said};
 use crate::fact_rules::FactRules;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::Counted;
 use holdfast_core::command::NewMemory;
-use holdfast_core::facts::extract::TEXT_BYTES_MAX;
+use holdfast_core::facts::extract::{Extracted, TEXT_BYTES_MAX};
+use holdfast_core::keys::text_hash;
 use holdfast_core::limits::{CHUNKS_MAX, STATEMENTS_MAX};
 use holdfast_core::text::sentences;
 use std::ops::Range;
@@ -27,49 +28,67 @@ pub(super) struct Chunks {
 
 /// Whether a content is cut. One whose vector the caller brings, or that is given as one fact, stays
 /// whole: no part of it could have that vector, or fall with that fact.
-pub(super) fn is_long(draft: &Draft, tokens: u32, tokens_max: usize) -> bool {
-    draft.given.is_none() && draft.fact.is_none() && tokens as usize > tokens_max
+pub(super) fn is_long(draft: &Draft, tokens: usize, tokens_max: usize) -> bool {
+    draft.given.is_none() && draft.fact.is_none() && tokens > tokens_max
 }
 
 impl Chunks {
-    /// Those of a long content, whose memory this is. Facts are looked for in the chunks, and so
-    /// once.
+    /// Those of a long content, which is counted already and whose memory this is. Facts are looked for
+    /// in the chunks, and so once.
     pub(super) fn of(
         draft: &Draft,
         memory: &NewMemory,
+        counted: &Counted<'_>,
         tokens_max: usize,
-        now_us: i64,
         by: &FactRules,
     ) -> Self {
-        let (id, tokens) = (&memory.index.id, memory.tokens);
+        let (id, event_us) = (&memory.index.id, memory.index.event_us);
         let mut chunks = Self::default();
         let whole = format!("chunk of {id}");
-        for range in split(&draft.content, tokens as usize, tokens_max) {
-            let part = Draft {
-                id: None,
-                content: draft.content[range].to_owned(),
-                derived_from: vec![id.clone()],
-                // Searched with the first part alone, or each would be found by it.
-                caption: draft.caption.clone().filter(|_| chunks.memories.is_empty()),
-                ..draft.clone()
+        let mut part = Draft {
+            id: None,
+            derived_from: vec![id.clone()],
+            caption: draft.caption.clone(),
+            ..without_text(draft)
+        };
+        for range in split(&draft.content, counted, tokens_max) {
+            part.content = draft.content[range.clone()].to_owned();
+            let known = Known {
+                tokens: counted.count(range),
+                // The text of a chunk is no statement of its own: it repeats nothing, and need not be found.
+                hash: text_hash::hash(&part.content, Some(&whole)),
+                said: Extracted::default(),
+                is_searched: true,
             };
-            let mut memory = derive(&Draft { infer: false, ..part.clone() }, now_us, by);
+            let mut memory = memory_of(&part, event_us, known);
             state(&mut memory, &part, by);
-            // The text of a chunk is no statement of its own.
-            memory.text_hash = hash_of(&part.content, Some(&whole));
             chunks.cost += cost(&part);
             chunks.texts.push(embedded_text(&part));
             chunks.memories.push(memory);
+            // Searched with the first part alone, or each would be found by it.
+            part.caption = None;
         }
         chunks
     }
 }
 
+/// A draft for parts of another's text.
+fn without_text(draft: &Draft) -> Draft {
+    let mut part = draft.clone();
+    part.content.clear();
+    part
+}
+
 /// Puts in what a chunk states. A text of many sentences is not searched as one, so it is searched in
 /// groups of a few; together they are never all that the chunk says.
 fn state(memory: &mut NewMemory, part: &Draft, by: &FactRules) {
+    if !is_searched_for_facts(part) {
+        return;
+    }
+    let mut searched = without_text(part);
     for group in sentences(&part.content).chunks(SENTENCES_SEARCHED) {
-        let found = said(&Draft { content: group.join("\n"), ..part.clone() }, memory.index.event_us, by);
+        searched.content = group.join("\n");
+        let found = said(&searched, memory.index.event_us, by);
         let room = STATEMENTS_MAX - memory.statements.len();
         memory.statements.extend(found.statements.into_iter().take(room));
         if let Some(importance) = found.importance.filter(|_| !part.importance_given) {
@@ -81,11 +100,15 @@ fn state(memory: &mut NewMemory, part: &Draft, by: &FactRules) {
 /// The parts of a text, without the space between them. Each has at most `tokens_max` tokens, and is no
 /// longer than a text in which facts are looked for, unless that would make too many; a sentence longer
 /// than that is cut at a character.
-fn split(text: &str, tokens: usize, tokens_max: usize) -> Vec<Range<usize>> {
-    let count = |text: &str| Tokenizer::default().count_stored(text) as usize;
+fn split(text: &str, counted: &Counted<'_>, tokens_max: usize) -> Vec<Range<usize>> {
+    let (tokens, sentences) = (counted.total(), sentences(text));
+    let count = |part: &str| {
+        let start = place(text, part);
+        counted.count(start..start + part.len())
+    };
     let (mut tokens_max, mut bytes_max) = (tokens_max.max(1), TEXT_BYTES_MAX);
     loop {
-        let parts = pack(text, tokens_max, bytes_max, &count);
+        let parts = pack(text, &sentences, (tokens_max, bytes_max), &count);
         if parts.len() <= CHUNKS_MAX {
             return parts;
         }
@@ -95,18 +118,22 @@ fn split(text: &str, tokens: usize, tokens_max: usize) -> Vec<Range<usize>> {
     }
 }
 
+/// Where a part of a text begins in it.
+fn place(text: &str, part: &str) -> usize {
+    part.as_ptr() as usize - text.as_ptr() as usize
+}
+
 fn pack(
     text: &str,
-    tokens_max: usize,
-    bytes_max: usize,
+    sentences: &[&str],
+    (tokens_max, bytes_max): (usize, usize),
     count: &impl Fn(&str) -> usize,
 ) -> Vec<Range<usize>> {
-    let start_of = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut open: Option<(Range<usize>, usize)> = None;
-    for sentence in sentences(text) {
+    for sentence in sentences {
         for piece in pieces(sentence, tokens_max, bytes_max, count) {
-            let start = start_of(piece);
+            let start = place(text, piece);
             let end = start + piece.len();
             let tokens = count(piece);
             let new_paragraph = |from: usize| text[from..start].matches('\n').count() > 1;
@@ -171,10 +198,10 @@ fn pieces<'a>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::tokenizer::Tokenizer;
 
     fn parts(text: &str, tokens_max: usize) -> Vec<&str> {
-        let tokens = Tokenizer::default().count(text).unwrap();
-        split(text, tokens, tokens_max).into_iter().map(|range| &text[range]).collect()
+        split(text, &Counted::new(text), tokens_max).into_iter().map(|range| &text[range]).collect()
     }
 
     #[test]

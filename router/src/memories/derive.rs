@@ -5,21 +5,30 @@ use super::chunks::{self, Chunks};
 use super::draft::Draft;
 use super::infer::said;
 use crate::fact_rules::FactRules;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::Counted;
 use holdfast_core::command::NewMemory;
+use holdfast_core::facts::extract::Extracted;
 use holdfast_core::keys::text_hash;
 use holdfast_core::memory::IndexRow;
-use holdfast_core::text::{self, ANALYZER_VERSION};
+use holdfast_core::text::{self, ANALYZER_VERSION, Terms};
 use uuid::Uuid;
 
-/// The command's form of a memory, still without a vector. `now_us` dates the text of one that
-/// names no time of its own; facts are found `by` the rules of its tenant.
-pub(super) fn derive(draft: &Draft, now_us: i64, by: &FactRules) -> NewMemory {
-    let speaker = draft.speaker.as_deref();
-    let event_us = draft.event_us.unwrap_or(now_us);
-    let indexed = text::index_text(event_us, speaker, &draft.content, draft.caption.as_deref());
-    let terms = text::analyze(&indexed);
-    let said = said(draft, event_us, by);
+/// What is known of a text before its memory is made.
+pub(super) struct Known {
+    /// How many tokens it has.
+    pub(super) tokens: usize,
+    /// The hash by which a repetition is found.
+    pub(super) hash: u128,
+    /// What it states.
+    pub(super) said: Extracted,
+    /// Whether it is searched by its words, and not its parts in its place.
+    pub(super) is_searched: bool,
+}
+
+/// The command's form of a memory, still without a vector. `event_us` is when it was said.
+pub(super) fn memory_of(draft: &Draft, event_us: i64, known: Known) -> NewMemory {
+    let Known { tokens, hash, said, is_searched } = known;
+    let terms = if is_searched { terms_of(draft, event_us) } else { Terms::default() };
     let index = IndexRow {
         id: draft.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
         kind: draft.kind,
@@ -48,8 +57,8 @@ pub(super) fn derive(draft: &Draft, now_us: i64, by: &FactRules) -> NewMemory {
     NewMemory {
         id_chosen: draft.id.is_some(),
         content: draft.content.clone(),
-        tokens: Tokenizer::default().count_stored(&draft.content),
-        text_hash: hash_of(&draft.content, speaker),
+        tokens: u32::try_from(tokens).unwrap_or(0),
+        text_hash: hash,
         confidence: draft.confidence,
         statements: said.statements,
         whole: said.whole,
@@ -62,21 +71,36 @@ pub(super) fn derive(draft: &Draft, now_us: i64, by: &FactRules) -> NewMemory {
     }
 }
 
-/// As [`derive`], with the chunks of a content of more than `tokens_max` tokens, still without vectors.
-/// The whole then states nothing and is not searched.
+fn terms_of(draft: &Draft, event_us: i64) -> Terms {
+    let (speaker, caption) = (draft.speaker.as_deref(), draft.caption.as_deref());
+    text::analyze(&text::index_text(event_us, speaker, &draft.content, caption))
+}
+
+/// The memory of a draft, with the chunks of a content of more than `tokens_max` tokens, both still
+/// without vectors. The whole of such a content states nothing and is not searched. `now_us` dates the text
+/// of one that names no time of its own; facts are found `by` the rules of its tenant.
+///
+/// Each text is counted, searched and analysed once: that is most of what a write costs.
 pub(super) fn derive_whole(
     draft: &Draft,
     tokens_max: usize,
     now_us: i64,
     by: &FactRules,
 ) -> (NewMemory, Chunks) {
-    let memory = derive(draft, now_us, by);
-    if !chunks::is_long(draft, memory.tokens, tokens_max) {
-        return (memory, Chunks::default());
-    }
-    let mut memory = derive(&Draft { infer: false, ..draft.clone() }, now_us, by);
-    let chunks = Chunks::of(draft, &memory, tokens_max, now_us, by);
-    (memory.index.terms, memory.index.terms_len) = (Vec::new(), 0);
+    let event_us = draft.event_us.unwrap_or(now_us);
+    let counted = Counted::new(&draft.content);
+    let is_long = chunks::is_long(draft, counted.total(), tokens_max);
+    let known = Known {
+        tokens: counted.total(),
+        hash: hash_of(&draft.content, draft.speaker.as_deref()),
+        said: if is_long { Extracted::default() } else { said(draft, event_us, by) },
+        is_searched: !is_long,
+    };
+    let memory = memory_of(draft, event_us, known);
+    let chunks = match is_long {
+        true => Chunks::of(draft, &memory, &counted, tokens_max, by),
+        false => Chunks::default(),
+    };
     (memory, chunks)
 }
 
@@ -134,6 +158,10 @@ mod tests {
 
     fn draft(body: &str) -> Draft {
         Draft::new(json::part(body, "").unwrap()).unwrap()
+    }
+
+    fn derive(draft: &Draft, now_us: i64, by: &FactRules) -> NewMemory {
+        derive_whole(draft, usize::MAX, now_us, by).0
     }
 
     #[test]

@@ -29,11 +29,16 @@ pub(super) fn said(draft: &Draft, event_us: i64, by: &FactRules) -> Extracted {
         let importance = statements.iter().any(is_constraint).then_some(HARD_CONSTRAINT);
         return Extracted { statements, whole: true, importance };
     }
-    if draft.infer && speaks_for_the_user(draft) {
+    if is_searched_for_facts(draft) {
         extract(&draft.content, Saying { who, event_us }, &by.rules, &by.registry)
     } else {
         Extracted::default()
     }
+}
+
+/// Whether facts are looked for in the text.
+pub(super) fn is_searched_for_facts(draft: &Draft) -> bool {
+    draft.fact.is_none() && draft.infer && speaks_for_the_user(draft)
 }
 
 /// Whether a text of the user's tells of a change, so that it may contradict an older one.

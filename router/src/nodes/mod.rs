@@ -161,29 +161,25 @@ impl Nodes {
         deadline: Deadline,
     ) -> Answer<(Outcome, Option<Seen>)> {
         let owner = Owner { group, epoch: 0 };
-        self.try_propose(access, owner, command, safety, deadline).await.map_err(Problem::from)
+        self.try_propose(access, owner, &encoded(command)?, safety, deadline).await.map_err(Problem::from)
     }
 
     async fn try_propose(
         &self,
         access: &Access,
         Owner { group, epoch }: Owner,
-        command: &Command,
+        command: &[u8],
         safety: Safety,
         deadline: Deadline,
     ) -> Result<(Outcome, Option<Seen>), Ended> {
-        let encoded = command.encode();
-        let bytes =
-            encoded.map_err(|error| Problem::from(Error::new(ErrorCode::Internal, error.to_string())))?;
-        let request = v1::WriteRequest {
-            access: Some(access.clone().into()),
-            group: u32::from(group.0),
-            command: bytes,
-            deadline_ms: 0,
-            map_epoch: epoch,
-        };
         let ask = |mut client: Client, deadline_ms| {
-            let request = v1::WriteRequest { deadline_ms, ..request.clone() };
+            let request = v1::WriteRequest {
+                access: Some(access.clone().into()),
+                group: u32::from(group.0),
+                command: command.to_vec(),
+                deadline_ms,
+                map_epoch: epoch,
+            };
             async move { client.write(request).await }
         };
         let response = self.try_call(group, safety, deadline, &ask).await?;
@@ -205,6 +201,17 @@ impl Nodes {
         access: &Access,
         space: &SpaceKey,
         command: &Command,
+        deadline: Deadline,
+    ) -> Answer<Written> {
+        self.write_encoded(access, space, &encoded(command)?, deadline).await
+    }
+
+    /// As [`Nodes::write`], for a command that is encoded already.
+    pub(crate) async fn write_encoded(
+        &self,
+        access: &Access,
+        space: &SpaceKey,
+        command: &[u8],
         deadline: Deadline,
     ) -> Answer<Written> {
         let propose = |owner| self.try_propose(access, owner, command, Safety::Repeatable, deadline);
@@ -237,4 +244,9 @@ impl Nodes {
         let rows: Result<Vec<T>, _> = response.rows.iter().map(|row| T::decode(row)).collect();
         rows.map_err(|error| Problem::new(ErrorCode::Corrupted, format!("a row cannot be read: {error}")))
     }
+}
+
+/// A command as it is proposed.
+pub(crate) fn encoded(command: &Command) -> Answer<Vec<u8>> {
+    command.encode().map_err(|error| Error::new(ErrorCode::Internal, error.to_string()).into())
 }

@@ -269,7 +269,7 @@ fn history_keeps_the_columns_of_its_time_and_is_bounded() {
     let row = replica.state.get(&keys::history::key(&space(), "a", 1)).unwrap().unwrap();
     let row = HistoryRow::decode(&row).unwrap();
     assert_eq!(row.memory.content, "version 1");
-    assert_eq!(row.index, IndexRow { terms: vec![], vector: None, ..first });
+    assert_eq!(row.index, IndexRow { terms: Default::default(), vector: None, ..first });
 
     for version in 2..=HISTORY_VERSIONS_MAX + 20 {
         replica.write(update("a", &format!("version {}", version + 1), version));

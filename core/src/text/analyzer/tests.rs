@@ -6,13 +6,13 @@ use super::super::TERM_BYTES_MAX;
 use super::*;
 
 fn words(text: &str) -> Vec<String> {
-    analyze(text).terms.into_iter().map(|(t, _)| t).collect()
+    analyze(text).terms.iter().map(|(t, _)| t.to_owned()).collect()
 }
 
 #[test]
 fn counts_are_kept_and_sorted() {
     let got = analyze("Paint, painting; PAINTED the sunrise");
-    assert_eq!(got.terms, [("paint".into(), 3), ("sunris".into(), 1)]);
+    assert!(got.terms.iter().eq([("paint", 3), ("sunris", 1)]));
     assert_eq!(got.len, 4);
 }
 
@@ -86,10 +86,10 @@ proptest! {
         text in "\\PC{0,80}|[a-z0-9'_.:/@# 我你\u{301}\u{200D}😀-]{0,80}",
     ) {
         let got = analyze(&text);
-        prop_assert!(got.terms.windows(2).all(|w| w[0].0 < w[1].0));
+        prop_assert!(got.terms.iter().is_sorted_by(|one, next| one.0 < next.0));
         let in_bounds = |t: &str, n: u32| !t.is_empty() && t.len() <= TERM_BYTES_MAX && n > 0;
-        prop_assert!(got.terms.iter().all(|(t, n)| in_bounds(t, *n)));
-        prop_assert_eq!(got.terms.iter().map(|(_, n)| *n).sum::<u32>(), got.len);
+        prop_assert!(got.terms.iter().all(|(t, n)| in_bounds(t, n)));
+        prop_assert_eq!(got.terms.iter().map(|(_, n)| n).sum::<u32>(), got.len);
         prop_assert!(content_token_count(&text) <= got.len as usize);
         prop_assert_eq!(&analyze(&text), &got);
         // What is indexed does not depend on whether the text was put in normal form first.

@@ -96,7 +96,7 @@ fn relevance(stored: &Stored, rows: &[(u64, &IndexRow)], asked: &Question) -> Ve
     let cosines: Vec<Option<f64>> = rows.iter().map(|(_, row)| cosine(row, asked)).collect();
     let n = rows.len() as f64;
     let tf = |row: &IndexRow, term: &str| {
-        row.terms.iter().find(|(own, _)| own == term).map_or(0.0, |(_, tf)| f64::from(*tf))
+        row.terms.iter().find(|(own, _)| *own == term).map_or(0.0, |(_, tf)| f64::from(tf))
     };
     let idf = |df: f64| (1.0 + (n - df + 0.5) / (df + 0.5)).ln();
     let df: Vec<f64> =

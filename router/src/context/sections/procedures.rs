@@ -22,7 +22,9 @@ pub(super) fn items(found: &Found, query: Option<&str>) -> Result<Vec<Item>> {
         let Some(active) = procedure.active() else { continue };
         let about =
             analyze(&format!("{} {}", procedure.name.replace(['_', '-'], " "), active.description)).terms;
-        let common = |asked: &Vec<String>| about.iter().filter(|(term, _)| asked.contains(term)).count();
+        let common = |asked: &Vec<String>| {
+            about.iter().filter(|(term, _)| asked.iter().any(|asked| asked == term)).count()
+        };
         match asked.as_ref().map(common) {
             Some(0) => {}
             common => fitting.push((common.unwrap_or(0), procedure, active)),
