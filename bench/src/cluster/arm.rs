@@ -36,8 +36,20 @@ pub(super) struct Measured {
     pub(super) max_us: u64,
     /// Processor time of all server processes for one write.
     pub(super) cpu_ms_per_write: f64,
+    /// Of it, that of the router; 0 where there is none.
+    #[serde(default)]
+    pub(super) router_cpu_ms_per_write: f64,
     /// Writes that were not acknowledged, by error code.
     pub(super) errors: BTreeMap<String, u64>,
+}
+
+/// Processor time of servers so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cpu {
+    /// Of all of them.
+    pub(super) all: Duration,
+    /// Of the router among them.
+    pub(super) router: Duration,
 }
 
 /// What one client did.
@@ -60,7 +72,7 @@ pub(super) async fn run<C, W>(
     arm: u32,
     times: Times,
     clients: Vec<C>,
-    cpu: impl Fn() -> Result<Duration>,
+    cpu: impl Fn() -> Result<Cpu>,
 ) -> Result<(Measured, Vec<Name>)>
 where
     C: Fn(Name) -> W + Send + 'static,
@@ -89,9 +101,11 @@ where
     }
     let seconds = times.measured.as_secs_f64();
     let writes = latency_us.len();
-    let spent = cpu_after.saturating_sub(cpu_before).as_secs_f64();
     // The two looks at the clocks of the servers are a little later than the window's ends.
-    let spent = spent * seconds / measured_until.duration_since(measured_from).as_secs_f64().max(1e-9);
+    let looked = measured_until.duration_since(measured_from).as_secs_f64().max(1e-9);
+    let ms_per_write = |before: Duration, after: Duration| {
+        after.saturating_sub(before).as_secs_f64() * 1e3 * seconds / looked / (writes as f64).max(1.0)
+    };
     let measured = Measured {
         writes,
         seconds,
@@ -99,7 +113,8 @@ where
         p50_us: latency_us.value_at_quantile(0.5),
         p99_us: latency_us.value_at_quantile(0.99),
         max_us: latency_us.max(),
-        cpu_ms_per_write: spent * 1e3 / (writes as f64).max(1.0),
+        cpu_ms_per_write: ms_per_write(cpu_before.all, cpu_after.all),
+        router_cpu_ms_per_write: ms_per_write(cpu_before.router, cpu_after.router),
         errors,
     };
     Ok((measured, acknowledged))
@@ -163,13 +178,17 @@ mod tests {
         };
         let times = Times { warm_up: Duration::from_millis(50), measured: Duration::from_millis(200) };
         let cpu = Arc::new(AtomicU64::new(0));
-        let read = || Ok(Duration::from_secs(cpu.fetch_add(1, Ordering::Relaxed)));
+        let read = || {
+            let all = Duration::from_secs(cpu.fetch_add(2, Ordering::Relaxed));
+            Ok(Cpu { all, router: all / 2 })
+        };
         let (measured, acknowledged) = run(9, times, (0..3).map(client).collect(), read).await.unwrap();
         assert!(measured.writes > 0 && measured.writes <= acknowledged.len() as u64);
         assert!(measured.p50_us >= 1_500 && measured.max_us >= measured.p99_us);
         let failed = measured.errors["unavailable"];
         assert_eq!(failed + acknowledged.len() as u64, calls.load(Ordering::Relaxed));
         assert!(acknowledged.iter().all(|name| name.arm == 9 && name.client < 3 && name.number % 4 != 3));
-        assert!(measured.cpu_ms_per_write > 0.0);
+        let (all, router) = (measured.cpu_ms_per_write, measured.router_cpu_ms_per_write);
+        assert!(all > 0.0 && (all - 2.0 * router).abs() < 1e-6, "{all} {router}");
     }
 }

@@ -20,16 +20,18 @@ mod failover;
 mod holdfast;
 pub mod idle;
 mod process;
+mod prose;
 mod report;
 mod result;
 mod texts;
 
 use crate::load::Machine;
-use arm::{Measured, Times};
+use arm::{Cpu, Measured, Times};
 use etcd::Etcd;
 pub(crate) use holdfast::Cluster;
+use holdfast::CpuByRole;
 use result::{Checked, Load, Outcome, Setup};
-use texts::{CONTENT_BYTES, Name, Texts, USERS};
+use texts::{CONTENT_BYTES, Kind, Name, Texts, USERS};
 
 /// Seed of the contents.
 const SEED: u64 = 1;
@@ -59,6 +61,9 @@ pub struct ClusterArgs {
     /// How often the node that leads most shards is killed under load
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100))]
     failovers: u32,
+    /// What the contents are made of
+    #[arg(long, value_name = "KIND", value_enum, default_value_t)]
+    contents: Kind,
     /// Leave etcd out
     #[arg(long)]
     no_etcd: bool,
@@ -99,7 +104,7 @@ pub async fn run(args: &ClusterArgs) -> Result<()> {
             warm_up: Duration::from_secs(args.warm_up_seconds.into()),
             measured: Duration::from_secs(args.seconds.into()),
         },
-        texts: Arc::new(Texts::new(SEED)),
+        texts: Arc::new(Texts::new(args.contents, SEED)),
         arms: 0,
         acknowledged: Vec::new(),
         etcd_acknowledged: 0,
@@ -139,7 +144,9 @@ pub async fn run(args: &ClusterArgs) -> Result<()> {
 fn command(args: &ClusterArgs) -> String {
     let clients: Vec<String> = args.clients.iter().map(u32::to_string).collect();
     format!(
-        "holdfast bench cluster --shards {} --clients {} --seconds {} --warm-up-seconds {} --rounds {} --failovers {}{}",
+        "holdfast bench cluster --contents {} --shards {} --clients {} --seconds {} --warm-up-seconds {} --rounds {} \
+         --failovers {}{}",
+        args.contents.name(),
         args.shards,
         clients.join(","),
         args.seconds,
@@ -160,6 +167,7 @@ fn setup(args: &ClusterArgs, folder: &Path) -> Result<Setup> {
         debug_build: machine.debug_build,
         shards: args.shards,
         content_bytes: CONTENT_BYTES,
+        contents: args.contents,
         users: USERS,
         seconds: args.seconds.into(),
         warm_up_seconds: args.warm_up_seconds.into(),
@@ -231,7 +239,11 @@ impl Bench {
             });
         }
         self.arms += 1;
-        let (measured, acknowledged) = arm::run(self.arms, self.times, writes, || self.cluster.cpu()).await?;
+        let (measured, acknowledged) = arm::run(self.arms, self.times, writes, || {
+            let CpuByRole { router, nodes } = self.cluster.cpu_by_role()?;
+            Ok(Cpu { all: router + nodes, router })
+        })
+        .await?;
         self.acknowledged.extend(acknowledged.into_iter().map(|name| (name.user(), name)));
         Ok(measured)
     }
@@ -247,7 +259,9 @@ impl Bench {
             });
         }
         self.arms += 1;
-        let (measured, acknowledged) = arm::run(self.arms, self.times, writes, || etcd.cpu()).await?;
+        let (measured, acknowledged) =
+            arm::run(self.arms, self.times, writes, || Ok(Cpu { all: etcd.cpu()?, ..Cpu::default() }))
+                .await?;
         self.etcd_acknowledged += acknowledged.len() as u64;
         Ok(Some(measured))
     }

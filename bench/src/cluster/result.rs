@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::Measured;
 use super::failover::{Failover, median};
+use super::texts::Kind;
 
 /// What was run, where, and what came out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub(super) struct Setup {
     pub(super) debug_build: bool,
     pub(super) shards: u16,
     pub(super) content_bytes: usize,
+    /// What contents are made of.
+    #[serde(default)]
+    pub(super) contents: Kind,
     pub(super) users: u64,
     pub(super) seconds: f64,
     pub(super) warm_up_seconds: f64,
