@@ -34,6 +34,9 @@ struct Part {
     rank: u32,
 }
 
+/// Bytes of a piece whose memory is kept for the next: pieces of more are not text.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
 /// Memory that is used again from piece to piece.
 #[derive(Default)]
 pub(super) struct Scratch {
@@ -103,6 +106,9 @@ impl Vocabulary {
             let end = part.end as usize;
             each(end - at);
             at = end;
+        }
+        if piece.len() > KEPT_BYTES_MAX {
+            *scratch = Scratch::default();
         }
     }
 
