@@ -1,18 +1,11 @@
 //! Counting tokens by the encodings of tiktoken, whose vocabularies are part of the program. Special
 //! tokens in a text are text.
 
-mod counted;
-mod o200k;
-mod pieces;
-mod vocabulary;
-
-pub(crate) use counted::Counted;
-
 use holdfast_core::{Error, ErrorCode, Result};
-use o200k::O200k;
 use std::collections::HashSet;
 use tiktoken_rs::{
-    CoreBPE, cl100k_base_singleton, p50k_base_singleton, p50k_edit_singleton, r50k_base_singleton,
+    CoreBPE, cl100k_base_singleton, o200k_base_singleton, o200k_harmony_singleton, p50k_base_singleton,
+    p50k_edit_singleton, r50k_base_singleton,
 };
 
 /// An encoding by its name. Its vocabulary is read when it is first used, which takes some tenths of
@@ -68,44 +61,34 @@ impl Tokenizer {
         })
     }
 
-    /// The encoding as tiktoken has it, but for the two of o200k, which are encoded here: they differ in
-    /// tokens that no text is encoded to.
-    fn bpe(self) -> Option<&'static CoreBPE> {
+    fn bpe(self) -> &'static CoreBPE {
         match self {
-            Self::O200kBase | Self::O200kHarmony => None,
-            Self::Cl100kBase => Some(cl100k_base_singleton()),
-            Self::P50kBase => Some(p50k_base_singleton()),
-            Self::P50kEdit => Some(p50k_edit_singleton()),
-            Self::R50kBase => Some(r50k_base_singleton()),
+            Self::O200kBase => o200k_base_singleton(),
+            Self::O200kHarmony => o200k_harmony_singleton(),
+            Self::Cl100kBase => cl100k_base_singleton(),
+            Self::P50kBase => p50k_base_singleton(),
+            Self::P50kEdit => p50k_edit_singleton(),
+            Self::R50kBase => r50k_base_singleton(),
         }
     }
 
     /// Reads the vocabulary, so that no request waits for that.
     pub(crate) fn warm(self) {
-        if self.bpe().is_none() {
-            O200k::get();
-        }
+        self.bpe();
     }
 
-    /// The length of every token of a text, in bytes.
-    fn token_lens(self, text: &str) -> Result<Vec<usize>> {
-        let Some(bpe) = self.bpe() else { return Ok(O200k::get().token_lens(text)) };
-        let len = |token: &u32| {
-            let bytes = bpe.decode_bytes(&[*token]).map_err(|error| {
-                Error::new(ErrorCode::Internal, format!("a token has no text: {error:?}"))
-            })?;
-            Ok(bytes.len())
-        };
-        encode(bpe, text)?.iter().map(len).collect()
+    fn encode(self, text: &str) -> Result<Vec<u32>> {
+        // `encode_ordinary` would panic where the splitting gives up; this one says so.
+        let encoded = self.bpe().encode(text, &HashSet::new()).map_err(|error| {
+            Error::new(ErrorCode::Internal, format!("a text cannot be split into tokens: {error}"))
+        })?;
+        Ok(encoded.0)
     }
 
     /// # Errors
     /// If the text cannot be split, which no text within the limits is known to cause.
     pub(crate) fn count(self, text: &str) -> Result<usize> {
-        match self.bpe() {
-            Some(bpe) => Ok(encode(bpe, text)?.len()),
-            None => Ok(O200k::get().count(text)),
-        }
+        Ok(self.encode(text)?.len())
     }
 
     /// The count that is stored with a text: 0, for not counted, where it cannot be made.
@@ -119,28 +102,23 @@ impl Tokenizer {
     /// # Errors
     /// As [`Self::count`].
     pub(crate) fn count_parts(self, text: &str, starts: &[usize]) -> Result<Count> {
-        let tokens = self.token_lens(text)?;
+        let tokens = self.encode(text)?;
         let mut parts = vec![0; starts.len()];
         let (mut at, mut part) = (0, 0);
-        for len in &tokens {
+        for token in &tokens {
             while starts.get(part).is_some_and(|start| *start <= at) {
                 part += 1;
             }
             if let Some(count) = part.checked_sub(1).and_then(|part| parts.get_mut(part)) {
                 *count += 1;
             }
-            at += len;
+            let bytes = self.bpe().decode_bytes(&[*token]).map_err(|error| {
+                Error::new(ErrorCode::Internal, format!("a token has no text: {error:?}"))
+            })?;
+            at += bytes.len();
         }
         Ok(Count { total: tokens.len(), parts })
     }
-}
-
-fn encode(bpe: &CoreBPE, text: &str) -> Result<Vec<u32>> {
-    // `encode_ordinary` would panic where the splitting gives up; this one says so.
-    let encoded = bpe.encode(text, &HashSet::new()).map_err(|error| {
-        Error::new(ErrorCode::Internal, format!("a text cannot be split into tokens: {error}"))
-    })?;
-    Ok(encoded.0)
 }
 
 #[cfg(test)]

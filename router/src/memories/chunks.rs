@@ -5,7 +5,7 @@ use super::derive::{Known, cost, embedded_text, memory_of};
 use super::draft::Draft;
 use super::infer::{is_searched_for_facts, said};
 use crate::fact_rules::FactRules;
-use crate::tokenizer::Counted;
+use crate::tokenizer::Tokenizer;
 use holdfast_core::command::NewMemory;
 use holdfast_core::facts::extract::{Extracted, TEXT_BYTES_MAX};
 use holdfast_core::keys::text_hash;
@@ -33,12 +33,12 @@ pub(super) fn is_long(draft: &Draft, tokens: usize, tokens_max: usize) -> bool {
 }
 
 impl Chunks {
-    /// Those of a long content, which is counted already and whose memory this is. Facts are looked for
-    /// in the chunks, and so once.
+    /// Those of a long content of so many tokens, whose memory this is. Facts are looked for in the chunks,
+    /// and so once.
     pub(super) fn of(
         draft: &Draft,
         memory: &NewMemory,
-        counted: &Counted<'_>,
+        tokens: usize,
         tokens_max: usize,
         by: &FactRules,
     ) -> Self {
@@ -51,10 +51,10 @@ impl Chunks {
             caption: draft.caption.clone(),
             ..without_text(draft)
         };
-        for range in split(&draft.content, counted, tokens_max) {
-            part.content = draft.content[range.clone()].to_owned();
+        for content in split(&draft.content, tokens, tokens_max) {
+            part.content = content.to_owned();
             let known = Known {
-                tokens: counted.count(range),
+                tokens: count(content),
                 // The text of a chunk is no statement of its own: it repeats nothing, and need not be found.
                 hash: text_hash::hash(&part.content, Some(&whole)),
                 said: Extracted::default(),
@@ -97,20 +97,20 @@ fn state(memory: &mut NewMemory, part: &Draft, by: &FactRules) {
     }
 }
 
-/// The parts of a text, without the space between them. Each has at most `tokens_max` tokens, and is no
-/// longer than a text in which facts are looked for, unless that would make too many; a sentence longer
+fn count(text: &str) -> usize {
+    Tokenizer::default().count_stored(text) as usize
+}
+
+/// The parts of a text of so many tokens, without the space between them. Each has at most `tokens_max` tokens, and
+/// is no longer than a text in which facts are looked for, unless that would make too many; a sentence longer
 /// than that is cut at a character.
-fn split(text: &str, counted: &Counted<'_>, tokens_max: usize) -> Vec<Range<usize>> {
-    let (tokens, sentences) = (counted.total(), sentences(text));
-    let count = |part: &str| {
-        let start = place(text, part);
-        counted.count(start..start + part.len())
-    };
+fn split(text: &str, tokens: usize, tokens_max: usize) -> Vec<&str> {
+    let sentences = sentences(text);
     let (mut tokens_max, mut bytes_max) = (tokens_max.max(1), TEXT_BYTES_MAX);
     loop {
-        let parts = pack(text, &sentences, (tokens_max, bytes_max), &count);
+        let parts = pack(text, &sentences, tokens_max, bytes_max);
         if parts.len() <= CHUNKS_MAX {
-            return parts;
+            return parts.into_iter().map(|range| &text[range]).collect();
         }
         // Within a few rounds one part holds everything.
         tokens_max = (tokens_max * 2).max(tokens / CHUNKS_MAX);
@@ -123,19 +123,13 @@ fn place(text: &str, part: &str) -> usize {
     part.as_ptr() as usize - text.as_ptr() as usize
 }
 
-fn pack(
-    text: &str,
-    sentences: &[&str],
-    (tokens_max, bytes_max): (usize, usize),
-    count: &impl Fn(&str) -> usize,
-) -> Vec<Range<usize>> {
+fn pack(text: &str, sentences: &[&str], tokens_max: usize, bytes_max: usize) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut open: Option<(Range<usize>, usize)> = None;
     for sentence in sentences {
-        for piece in pieces(sentence, tokens_max, bytes_max, count) {
+        for (piece, tokens) in pieces(sentence, tokens_max, bytes_max) {
             let start = place(text, piece);
             let end = start + piece.len();
-            let tokens = count(piece);
             let new_paragraph = |from: usize| text[from..start].matches('\n').count() > 1;
             open = match open.take() {
                 // One more for the space between two.
@@ -159,16 +153,19 @@ fn pack(
     parts
 }
 
-/// A sentence in pieces that fit.
-fn pieces<'a>(
-    sentence: &'a str,
-    tokens_max: usize,
-    bytes_max: usize,
-    count: &impl Fn(&str) -> usize,
-) -> Vec<&'a str> {
+/// A sentence in pieces that fit, with the tokens of each.
+fn pieces(sentence: &str, tokens_max: usize, bytes_max: usize) -> Vec<(&str, usize)> {
     let mut pieces = Vec::new();
     let mut rest = sentence;
-    while rest.len() > bytes_max || count(rest) > tokens_max {
+    loop {
+        // What is too long anyway is not counted again and again.
+        if rest.len() <= bytes_max {
+            let held = count(rest);
+            if held <= tokens_max {
+                pieces.push((rest, held));
+                break;
+            }
+        }
         let mut end = rest.len().min(bytes_max);
         // A token has at least one byte: halving ends at the latest at `tokens_max` bytes.
         loop {
@@ -186,11 +183,11 @@ fn pieces<'a>(
             .rfind(|(at, c)| *at > end / 2 && (c.is_whitespace() || matches!(c, '，' | '、' | ',')))
             .map_or(end, |(at, c)| at + c.len_utf8());
         let cut = if cut == 0 { rest.chars().next().map_or(rest.len(), char::len_utf8) } else { cut };
-        pieces.push(rest[..cut].trim());
+        let piece = rest[..cut].trim();
+        pieces.push((piece, count(piece)));
         rest = rest[cut..].trim_start();
     }
-    pieces.push(rest);
-    pieces.retain(|piece| !piece.is_empty());
+    pieces.retain(|(piece, _)| !piece.is_empty());
     pieces
 }
 
@@ -198,10 +195,9 @@ fn pieces<'a>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::tokenizer::Tokenizer;
 
     fn parts(text: &str, tokens_max: usize) -> Vec<&str> {
-        split(text, &Counted::new(text), tokens_max).into_iter().map(|range| &text[range]).collect()
+        split(text, count(text), tokens_max)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::chunks::{self, Chunks};
 use super::draft::Draft;
 use super::infer::said;
 use crate::fact_rules::FactRules;
-use crate::tokenizer::Counted;
+use crate::tokenizer::Tokenizer;
 use holdfast_core::command::NewMemory;
 use holdfast_core::facts::extract::Extracted;
 use holdfast_core::keys::text_hash;
@@ -80,7 +80,7 @@ fn terms_of(draft: &Draft, event_us: i64) -> Terms {
 /// without vectors. The whole of such a content states nothing and is not searched. `now_us` dates the text
 /// of one that names no time of its own; facts are found `by` the rules of its tenant.
 ///
-/// Each text is counted, searched and analysed once: that is most of what a write costs.
+/// The whole is counted once, and analysed once: that is most of what a write costs.
 pub(super) fn derive_whole(
     draft: &Draft,
     tokens_max: usize,
@@ -88,17 +88,17 @@ pub(super) fn derive_whole(
     by: &FactRules,
 ) -> (NewMemory, Chunks) {
     let event_us = draft.event_us.unwrap_or(now_us);
-    let counted = Counted::new(&draft.content);
-    let is_long = chunks::is_long(draft, counted.total(), tokens_max);
+    let tokens = Tokenizer::default().count_stored(&draft.content) as usize;
+    let is_long = chunks::is_long(draft, tokens, tokens_max);
     let known = Known {
-        tokens: counted.total(),
+        tokens,
         hash: hash_of(&draft.content, draft.speaker.as_deref()),
         said: if is_long { Extracted::default() } else { said(draft, event_us, by) },
         is_searched: !is_long,
     };
     let memory = memory_of(draft, event_us, known);
     let chunks = match is_long {
-        true => Chunks::of(draft, &memory, &counted, tokens_max, by),
+        true => Chunks::of(draft, &memory, tokens, tokens_max, by),
         false => Chunks::default(),
     };
     (memory, chunks)
