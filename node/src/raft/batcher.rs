@@ -2,8 +2,7 @@
 //!
 //! openraft flushes each entry on its own before it takes the next, so one group commits at most one
 //! entry per fsync: throughput comes from entries that hold many commands. There is no timer: what
-//! queued while earlier entries were in flight makes the next one, so a lone writer never waits. A second
-//! entry is proposed beside the first only where so much waits that it is worth its cost.
+//! queued while earlier entries were in flight makes the next one, so a lone writer never waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -32,9 +31,6 @@ pub const ENTRY_COMMANDS_MAX: usize = 256;
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// Entries of one group that may be in flight.
 const IN_FLIGHT_MAX: usize = 2;
-/// Commands that must wait for there to be a second one. An entry costs every replica the same whatever it
-/// holds: few commands rather share the next one.
-const SECOND_ENTRY_COMMANDS: usize = 64;
 /// Commands that may wait for one group.
 const QUEUE_COMMANDS_MAX: usize = 4_096;
 /// Bytes of commands that may wait for one group.
@@ -239,7 +235,7 @@ impl Batcher {
                     self.turn_away_unless_leader(is_held);
                 }
                 Ok(()) = self.holds.changed() => self.turn_away_unless_leader(false),
-                first = next(&mut self.held, &mut self.queue), if !is_held && self.has_room(in_flight.len()) => {
+                first = next(&mut self.held, &mut self.queue), if !is_held && in_flight.len() < IN_FLIGHT_MAX => {
                     let Some(first) = first else { break };
                     let batch = self.collect(first);
                     if !batch.is_empty() {
@@ -254,11 +250,6 @@ impl Batcher {
         }
         // What is in flight ends by itself: applied, refused, or cut off when openraft stops.
         while in_flight.next().await.is_some() {}
-    }
-
-    /// Whether another entry may be proposed beside so many.
-    fn has_room(&self, in_flight: usize) -> bool {
-        in_flight == 0 || (in_flight < IN_FLIGHT_MAX && self.queue.len() >= SECOND_ENTRY_COMMANDS)
     }
 
     /// Takes what waits, from `first` on, as far as it fits into one entry.
