@@ -167,7 +167,9 @@ impl Look<'_> {
             *pass = Pass { began: state.visible().unwrap_or(0), ..Pass::default() };
         }
         let part = pass.walk.next(replica, PART).await?;
-        pass.images_kept |= !let_go_of_images(state, &part.open).await?;
+        // Whatever ends this turn here, the walk has moved on: then nothing is said of images.
+        let kept_before = std::mem::replace(&mut pass.images_kept, true);
+        pass.images_kept = kept_before | !let_go_of_images(state, &part.open).await?;
         part.open.iter().for_each(|open| pass.take(state, open, self.settings, now_us));
         if !part.ended {
             return Ok(None);

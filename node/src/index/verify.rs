@@ -180,7 +180,7 @@ fn compare(image: &Image, seq: u64, row: &IndexRow, report: &mut Report) {
         ("terms", image.postings.same(number, &row.terms)),
         ("terms_len", columns.terms_len[at] == row.terms_len),
         ("postings", image.postings.named(number) == row.terms.len()),
-        ("vector", image.vectors.holds(columns.place[at], row.vector.as_ref())),
+        ("vector", image.vectors.same(columns.place[at], row.vector.as_ref())),
         ("graph", image.is_findable(number)),
     ];
     for (what, _) in checks.iter().filter(|(_, same)| !same) {

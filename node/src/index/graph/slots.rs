@@ -203,7 +203,8 @@ impl Image {
         let has_graph = self.graphs.slots.get(arena).is_some_and(Slot::is_used);
         Some(match () {
             () if has_graph => Due::Drop,
-            () if is_refused => Due::Nothing,
+            // Without vectors there is nothing to put in order.
+            () if is_refused || live == 0 => Due::Nothing,
             () if listed.lists().is_plain() || listed.is_worn(self.vectors.tail(arena)) => Due::List,
             () => Due::Nothing,
         })

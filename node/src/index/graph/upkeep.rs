@@ -293,8 +293,7 @@ impl Shared {
             return Ok(None);
         }
         match site.load(|graph, size| self.fits(site.image, graph, size)) {
-            Err(SaveError::File(FileError::GivenUp)) => Err(FileError::GivenUp.into()),
-            Err(error) => {
+            Err(error @ SaveError::File(FileError::Damaged(_) | FileError::Foreign)) => {
                 tracing::warn!(space = %site.space, %error, "the file of a graph is of no use; it is built anew");
                 self.state.lock().done.files_failed += 1;
                 site.discard()?;

@@ -61,9 +61,14 @@ impl Probed {
         let query = Vector::from_halves(&halves(probe.values())).ok();
         let query = query.map(|query| (query.codes.iter().map(|code| code.cast_signed()).collect(), query));
         let (mut codes, mut near) = (Codes::default(), BinaryHeap::with_capacity(NEAREST + 1));
-        for (place, (list, own)) in order.into_iter().enumerate() {
+        let (mut place, mut last) = (0, f32::NAN);
+        for (list, own) in order {
+            // Probes are centroids: a list that is too long is several of one centroid, with one cosine.
+            if own.to_bits() != last.to_bits() || lists.is_plain() {
+                (place, last) = (place + 1, own);
+            }
             match &query {
-                Some(query) if place < probes => {
+                Some(query) if place <= probes => {
                     lists.codes(list, &mut codes)?;
                     let slots = lists.range(list).zip(codes.iter(lists.dims));
                     for (slot, code) in slots {

@@ -105,6 +105,9 @@ impl Drop for Guard<'_> {
     }
 }
 
+/// Vectors that a file of lists may lack for which it is still taken: others would fill the memory.
+const TAIL_MAX: usize = 1 << 16;
+
 /// What loads of all spaces share.
 #[derive(Debug)]
 pub(super) struct Loader {
@@ -119,8 +122,20 @@ pub(super) struct Loader {
 /// What became of reading the rows.
 enum Scanned {
     Whole(Box<Image>),
+    /// The files of the space were of no use, and are removed.
+    OnceMoreWithoutOld,
     /// Files are of no use here.
     OnceMoreInMemory,
+}
+
+/// Where the vectors of a very large space may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Vectors {
+    /// In the file of before, or a new one.
+    OldFile,
+    /// In a new file.
+    NewFile,
+    Memory,
 }
 
 impl Loader {
@@ -149,22 +164,22 @@ impl Loader {
 
     /// Builds an image from the rows of the store, with the vectors in a file if there are very many.
     fn read(&self, load: &Arc<Load>, state: &dyn Reader) -> Result<Image, LoadError> {
-        if self.files.are_kept()
-            && let Scanned::Whole(image) = self.scan(load, state, true)?
-        {
-            return Ok(*image);
-        }
-        match self.scan(load, state, false)? {
-            Scanned::Whole(image) => Ok(*image),
-            Scanned::OnceMoreInMemory => Err(LoadError::Abandoned),
+        let mut vectors = if self.files.are_kept() { Vectors::OldFile } else { Vectors::Memory };
+        loop {
+            vectors = match (self.scan(load, state, vectors)?, vectors) {
+                (Scanned::Whole(image), _) => return Ok(*image),
+                (Scanned::OnceMoreWithoutOld, Vectors::OldFile) => Vectors::NewFile,
+                (_, Vectors::Memory) => return Err(LoadError::Abandoned),
+                _ => Vectors::Memory,
+            };
         }
     }
 
     /// Reads the rows, a page at a time.
-    fn scan(&self, load: &Arc<Load>, state: &dyn Reader, with_files: bool) -> Result<Scanned, LoadError> {
+    fn scan(&self, load: &Arc<Load>, state: &dyn Reader, vectors: Vectors) -> Result<Scanned, LoadError> {
         let prefix = family_prefix(&load.space, Family::IndexRow);
         let mut image = Image::new();
-        if with_files {
+        if vectors == Vectors::OldFile {
             self.offer(load, &mut image);
         }
         let mut after: Option<Vec<u8>> = None;
@@ -175,10 +190,18 @@ impl Loader {
                 image.put(seq, &IndexRow::decode(value)?);
             }
             let is_last = page.len() < PAGE_ROWS;
-            if with_files {
+            if vectors != Vectors::Memory {
                 match self.move_to_files(load, &mut image, is_last) {
                     Ok(true) => {}
-                    Ok(false) => return Ok(Scanned::OnceMoreInMemory),
+                    Ok(false) => {
+                        self.discard_all(load);
+                        return Ok(Scanned::OnceMoreWithoutOld);
+                    }
+                    Err(error @ FileError::Damaged(_)) => {
+                        self.note_failure(load, &error);
+                        self.discard_all(load);
+                        return Ok(Scanned::OnceMoreWithoutOld);
+                    }
                     Err(error) => {
                         self.note_failure(load, &error);
                         return Ok(Scanned::OnceMoreInMemory);
@@ -218,6 +241,12 @@ impl Loader {
         }
     }
 
+    fn discard_all(&self, load: &Arc<Load>) {
+        for name in self.files.names(&load.space, lists::EXTENSION).unwrap_or_default() {
+            self.discard(load, &name);
+        }
+    }
+
     fn discard(&self, load: &Arc<Load>, name: &str) {
         if let Err(error) = self.files.discard(&load.space, name) {
             tracing::warn!(space = %load.space, name, %error, "a file of lists cannot be removed");
@@ -239,6 +268,10 @@ impl Loader {
         for arena in 0..vectors.arenas() {
             if !self.settings.wants_lists(vectors.live(arena)) {
                 continue;
+            }
+            if vectors.listed(arena).is_some() && vectors.tail(arena) > TAIL_MAX {
+                // Of another time: little of it is still right.
+                return Ok(false);
             }
             let seq_of = |row: u32| columns.seq.get(row as usize).copied().unwrap_or_default();
             vectors.spill(arena, is_last, seq_of, |kind, live| {

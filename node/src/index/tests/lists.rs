@@ -229,7 +229,6 @@ fn a_damaged_file_is_never_read_as_an_empty_one() {
         assert_eq!(error.code, ErrorCode::Unavailable);
     }
     assert!(image.read().is_damaged());
-    assert!(!verify(&image.read(), &space, &store).unwrap().is_clean());
     // The next look gets another image, from the rows.
     let again = spaces.get(&space, &store, soon()).unwrap();
     assert!(!Arc::ptr_eq(&image, &again));

@@ -162,17 +162,6 @@ impl Vectors {
         }
     }
 
-    /// The same, by the vector itself: it is read if it is in a file.
-    pub(super) fn holds(&self, place: Place, vector: Option<&Vector>) -> bool {
-        let read = |vector: &Vector| {
-            let Some(slot) = self.file_slot(place) else { return true };
-            let listed = self.listed(place.arena as usize);
-            let read = listed.map(|listed| listed.lists().vector(slot));
-            matches!(read, Some(Ok(values)) if same_bits(&values, vector))
-        };
-        self.same(place, vector) && vector.is_none_or(read)
-    }
-
     /// Prepares the vector of a query for rows whose vectors `model` made.
     ///
     /// # Errors
