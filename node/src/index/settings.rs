@@ -20,10 +20,10 @@ pub struct IndexSettings {
 }
 
 impl Default for IndexSettings {
-    /// A graph from 20,000 vectors on, where it answers in less time than a scan, and lists from 500,000 on, where
-    /// vectors take more memory than all else.
+    /// A graph from 20,000 vectors on, where it answers in less time than a scan, and no lists, which trade time
+    /// for memory.
     fn default() -> Self {
-        Self { choice: IndexChoice::Auto, graph_from: 20_000, lists_from: 500_000 }
+        Self { choice: IndexChoice::Auto, graph_from: 20_000, lists_from: 0 }
     }
 }
 
