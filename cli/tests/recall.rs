@@ -353,10 +353,8 @@ async fn extremes_neither_hide_nor_win() {
     }
 }
 
-/// On files of the same form: what is counted is told, and another user's memories never come.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_benchmark_of_precision_measures_through_the_api() {
-    let folder = scratch();
+/// Files of the form of PrecisionMemBench.
+fn write_beliefs_and_cases(folder: &std::path::Path) {
     let belief = |id: &str, user: &str, scope: &str, text: &str, more: Value| {
         let mut belief = json!({"_id": id, "user_id": user, "type": "preference", "canonical_name": id, "aliases": [],
             "content": text, "scope": [scope], "created_at": "2026-01-01T00:00:00Z", "pinned": false});
@@ -397,8 +395,15 @@ async fn the_benchmark_of_precision_measures_through_the_api() {
         case("blank", "home", "  ", json!({"relevantBeliefs": {"shouldOnlyInclude": []}})),
         case("isolation", "home", "oolong too", json!({"relevantBeliefs": {"mustExclude": ["bo"]}})),
     ]);
-    std::fs::write(folder.path().join("beliefs.seed.json"), beliefs.to_string()).unwrap();
-    std::fs::write(folder.path().join("retrieval.cases.json"), cases.to_string()).unwrap();
+    std::fs::write(folder.join("beliefs.seed.json"), beliefs.to_string()).unwrap();
+    std::fs::write(folder.join("retrieval.cases.json"), cases.to_string()).unwrap();
+}
+
+/// On files of the same form: what is counted is told, and another user's memories never come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_benchmark_of_precision_measures_through_the_api() {
+    let folder = scratch();
+    write_beliefs_and_cases(folder.path());
     let data = scratch();
     let server = Server::start(data.path(), Model::Absent);
     let run = |min_score: &'static str| {

@@ -416,7 +416,7 @@ MEMORIES = Row(
             "Amounts, dates, doses and names per second that summaries of sessions took in, and those that they lost.",
             "many are lost: sessions are long and full of figures; pin the turns that matter.",
             "ops",
-            (Query("sum by (event) (rate(holdfast_summary_terms_total{<node>}[<rate>]))", "{{event}}"),),
+            (Query("sum by (event) (rate(holdfast_condensed_terms_total{<node>}[<rate>]))", "{{event}}"),),
         ),
         Panel(
             "Sweeps",

@@ -190,7 +190,7 @@ impl Files {
 
 impl Draft {
     /// Where it is written.
-    pub(super) fn path(&self) -> &Path {
+    pub(super) fn written_to(&self) -> &Path {
         &self.draft
     }
 }

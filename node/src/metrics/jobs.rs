@@ -47,7 +47,7 @@ impl JobMetrics {
             parked.with_label_values(&[reason]);
         }
         let terms = maker.counters(
-            "holdfast_summary_terms_total",
+            "holdfast_condensed_terms_total",
             "Amounts, dates, doses and names in turns that summaries took in, and those that summaries lost.",
             &["event"],
         )?;

@@ -1,7 +1,7 @@
 //! Contexts through the whole path.
 
 use crate::common::node::Fault;
-use crate::common::{Letters, Options, TENANT, World};
+use crate::common::{Api, Letters, Options, TENANT, World, api::Reply};
 use holdfast_core::access::Rights;
 use holdfast_core::command::{Command, MetaCommand};
 use holdfast_router::new_api_key;
@@ -179,10 +179,8 @@ async fn blocks_a_task_and_procedures_stand_beside_memories() {
     assert_eq!(field, "task");
 }
 
-#[tokio::test]
-async fn a_session_stands_in_the_context_and_fills_procedures() {
-    let world = World::start().await;
-    let api = world.api();
+/// A session of which much is summarised, what is remembered beside it, and procedures. Answers the last token.
+async fn monday(api: &Api) -> Value {
     let say = async |turns: Value| {
         api.post("/v1/users/ann/sessions/monday/turns", json!({ "turns": turns })).await.ok(201)
     };
@@ -219,13 +217,23 @@ async fn a_session_stands_in_the_context_and_fills_procedures() {
             api.post(&format!("{path}:activate"), json!({})).await.ok(200);
         }
     }
-    let token = said["token"].clone();
-    let ask = |more: Value| {
-        let mut body =
-            json!({"query": "where do I live", "session": "monday", "budget_tokens": 4000, "token": token});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        api.context(body)
-    };
+    said["token"].clone()
+}
+
+/// A question of the session, with more in its body.
+async fn ask_monday(api: &Api, token: &Value, more: Value) -> Reply {
+    let mut body =
+        json!({"query": "where do I live", "session": "monday", "budget_tokens": 4000, "token": token});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    api.context(body).await
+}
+
+#[tokio::test]
+async fn a_session_stands_in_the_context() {
+    let world = World::start().await;
+    let api = world.api();
+    let token = monday(&api).await;
+    let ask = |more: Value| ask_monday(&api, &token, more);
     let body = ask(json!({})).await.ok(200);
     let text = body["text"].as_str().unwrap();
     assert_eq!(json!(tokens(text)), body["tokens"]);
@@ -248,6 +256,26 @@ async fn a_session_stands_in_the_context_and_fills_procedures() {
     assert_eq!(body["heartbeat"], json!(["conflict"]));
     assert!(!text.contains("<procedures>"));
 
+    for budget in [120, 200, 700] {
+        let body = ask(json!({ "budget_tokens": budget })).await.ok(200);
+        assert!(tokens(body["text"].as_str().unwrap()) <= budget, "{body}");
+        assert_eq!(ids(&body, "window").last(), Some(&"turn:monday#7"));
+    }
+    let (field, _) = ask(json!({"session": "tuesday"})).await.problem("not_found");
+    assert_eq!(field, "session");
+    ask(json!({"session": "tuesday", "sections": ["memories"]})).await.ok(200);
+    let (bob, row) = new_api_key(TENANT, Some("bob"), Rights::READ, "test", None);
+    world.cluster.apply(0, &Command::Meta(Box::new(MetaCommand::CreateKey(row))));
+    let of_ann = json!({"budget_tokens": 9, "session": "monday"});
+    api.with_key(&bob).post("/v1/users/bob/context", of_ann).await.problem("not_found");
+}
+
+#[tokio::test]
+async fn procedures_are_filled_by_the_task_and_then_by_the_session() {
+    let world = World::start().await;
+    let api = world.api();
+    let token = monday(&api).await;
+    let ask = |more: Value| ask_monday(&api, &token, more);
     let how = json!({"query": "how to do the hotel", "intent": "procedural"});
     for more in [how, json!({"query": "a hotel", "sections": ["procedures"]})] {
         let body = ask(more).await.ok(200);
@@ -262,19 +290,6 @@ async fn a_session_stands_in_the_context_and_fills_procedures() {
     api.put("/v1/users/ann/tasks/trip/variables", variables).await.ok(200);
     let body = ask(json!({"query": "a hotel", "sections": ["procedures"], "task": "trip"})).await.ok(200);
     assert!(body["text"].as_str().unwrap().contains("Ask Anna for 2 seats in Ulm;"), "{body}");
-
-    for budget in [120, 200, 700] {
-        let body = ask(json!({ "budget_tokens": budget })).await.ok(200);
-        assert!(tokens(body["text"].as_str().unwrap()) <= budget, "{body}");
-        assert_eq!(ids(&body, "window").last(), Some(&"turn:monday#7"));
-    }
-    let (field, _) = ask(json!({"session": "tuesday"})).await.problem("not_found");
-    assert_eq!(field, "session");
-    ask(json!({"session": "tuesday", "sections": ["memories"]})).await.ok(200);
-    let (bob, row) = new_api_key(TENANT, Some("bob"), Rights::READ, "test", None);
-    world.cluster.apply(0, &Command::Meta(Box::new(MetaCommand::CreateKey(row))));
-    let of_ann = json!({"budget_tokens": 9, "session": "monday"});
-    api.with_key(&bob).post("/v1/users/bob/context", of_ann).await.problem("not_found");
 }
 
 #[tokio::test]

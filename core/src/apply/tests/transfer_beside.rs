@@ -318,8 +318,9 @@ fn a_task_whose_time_is_over_begins_it_anew() {
     assert_eq!((later.family(Family::Session), later.family(Family::Turn)), (0, 0));
 }
 
-#[test]
-fn items_beside_memories_are_checked_before_they_are_proposed() {
+/// Each change makes an item that is refused.
+#[track_caller]
+fn are_refused(changes: &[&dyn Fn(&mut Beside)]) {
     let items = only_beside(&full().exported(usize::MAX));
     let refused = |change: &dyn Fn(&mut Beside)| {
         items.iter().any(|item| {
@@ -331,7 +332,14 @@ fn items_beside_memories_are_checked_before_they_are_proposed() {
         })
     };
     assert!(!refused(&|_| ()));
-    let changes: [&dyn Fn(&mut Beside); 15] = [
+    for (at, change) in changes.iter().enumerate() {
+        assert!(refused(change), "{at}");
+    }
+}
+
+#[test]
+fn sessions_and_turns_are_checked_before_they_are_proposed() {
+    are_refused(&[
         &|item| {
             if let Beside::Session(session) = item {
                 session.first_turn = 50;
@@ -378,6 +386,12 @@ fn items_beside_memories_are_checked_before_they_are_proposed() {
                 turn.turn.importance = f32::NAN
             }
         },
+    ]);
+}
+
+#[test]
+fn tasks_blocks_and_procedures_are_checked_before_they_are_proposed() {
+    are_refused(&[
         &|item| {
             if let Beside::Task(task) = item {
                 task.ttl_s = 0
@@ -408,10 +422,7 @@ fn items_beside_memories_are_checked_before_they_are_proposed() {
                 version.version.body = Body::Template { text: "{{".into() }
             }
         },
-    ];
-    for (at, change) in changes.iter().enumerate() {
-        assert!(refused(change), "{at}");
-    }
+    ]);
 }
 
 proptest! {

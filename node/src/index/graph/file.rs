@@ -92,7 +92,7 @@ impl Site<'_> {
         let nodes = self.nodes(graph)?;
         let room = graph.bytes() + nodes.len() * size_of::<Node>();
         let draft = self.files.draft(self.space, &file_name(kind), room as u64, self.is_wanted)?;
-        let path = text(draft.path())?;
+        let path = text(draft.written_to())?;
         graph.index.read().save(path).map_err(super::failed)?;
         let mut file = &draft.file;
         let saved = file.seek(SeekFrom::End(0))?;

@@ -172,6 +172,14 @@ fn what_turns_tell_is_not_told_again() {
         answer["left_out"].as_array().unwrap().iter().map(|left| left["by"].as_str().unwrap()).collect();
     assert_eq!(by, ["turn:s#11", "turn:s#3", "turn:s#12", "turn:s#3", "s/summary/0", "turn:s#13"]);
     assert_eq!(answer["heartbeat"], json!([]), "to say it twice is no conflict");
+    // Without the session all of them are there, but what says the same.
+    let alone =
+        answer_of(json!({"budget_tokens": 900}), &Found { recall: all.recall, ..Found::default() }).unwrap();
+    assert_eq!(ids(&alone, "memories").len(), 9, "{alone}");
+}
+
+#[test]
+fn what_no_turn_tells_stays() {
     // One that was changed since, or is of an earlier session of the same id, is told by no turn.
     let changed = vec![
         made_of(memory("changed", "My badge is B-78.", 0.9), "turn:s#3"),
@@ -179,27 +187,26 @@ fn what_turns_tell_is_not_told_again() {
     ];
     let pinned = vec![turn(3, "user", "My badge is B-77.")];
     let window = vec![turn(11, "user", "I moved the piano.")];
-    let other = self::answer(
-        json!({"budget_tokens": 900}),
-        &with(found(changed, vec![]), talk(window, pinned, vec![])),
-    );
+    let other =
+        answer(json!({"budget_tokens": 900}), &with(found(changed, vec![]), talk(window, pinned, vec![])));
     assert_eq!(ids(&other, "memories"), ["changed", "earlier"], "{other}");
-    // Without the session all of them are there, but what says the same.
-    let alone =
-        answer_of(json!({"budget_tokens": 900}), &Found { recall: all.recall, ..Found::default() }).unwrap();
-    assert_eq!(ids(&alone, "memories").len(), 9, "{alone}");
+}
+
+/// A memory of a fact, whole, from before the talk.
+fn before(id: &str, text: &str, predicate: &str, value: &str) -> v1::Scored {
+    let mut scored = stating(memory(id, text, 0.9), predicate, value, true);
+    scored.stated[0].from_us = 1_772_000_000_000_000;
+    scored.whole = true;
+    scored
+}
+
+fn berlin() -> v1::Scored {
+    before("berlin", "I live in Berlin.", "lives in", "berlin")
 }
 
 /// The user's last word goes before what is remembered, in both languages.
 #[test]
 fn the_session_wins_over_what_is_remembered() {
-    let before = |id: &str, text: &str, predicate: &str, value: &str| {
-        let mut scored = stating(memory(id, text, 0.9), predicate, value, true);
-        scored.stated[0].from_us = 1_772_000_000_000_000;
-        scored.whole = true;
-        scored
-    };
-    let berlin = || before("berlin", "I live in Berlin.", "lives in", "berlin");
     let half = || {
         let mut both = stating(
             before("half", "I live in Berlin and like trams.", "lives in", "berlin"),
@@ -248,6 +255,10 @@ fn the_session_wins_over_what_is_remembered() {
             }
         }
     }
+}
+
+#[test]
+fn what_the_session_does_not_contradict_stays() {
     // A memory that says more than its fact stays, without the fact.
     let mut more = before("more", "I live in Berlin. My locker code is 4711.", "lives in", "berlin");
     more.whole = false;
