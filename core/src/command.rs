@@ -44,14 +44,8 @@ pub enum Command {
     HashPoint,
 }
 
-/// The first version of the state machine that remembers what was deleted of that which stands beside memories
-/// ([`Command::known_since`]).
-const BESIDE_KNOWN_SINCE: u32 = 6;
 /// The first version of the state machine that takes memories in and out as this one does ([`Command::known_since`]).
-pub const MEMORIES_KNOWN_SINCE: u32 = 5;
-
-/// The first version that stores chunks with the rows that this one gives them.
-const CHUNKS_KNOWN_SINCE: u32 = 6;
+pub const MEMORIES_KNOWN_SINCE: u32 = 6;
 
 /// Most rows of `due` that one sweep works off: with [`limits::EXPIRE_ROWS_MAX`] and
 /// [`limits::HISTORY_VERSIONS_MAX`] it bounds the batch that a sweep makes.
@@ -181,12 +175,6 @@ pub struct Add {
     pub partial: bool,
     /// The memories.
     pub items: Vec<NewMemory>,
-}
-
-impl Add {
-    fn has_chunks(&self) -> bool {
-        self.items.iter().any(|item| !item.chunks.is_empty())
-    }
 }
 
 /// Who brings a memory, which decides what a tombstone means for it.
@@ -362,7 +350,7 @@ impl Command {
                 6
             }
             Self::HashPoint => 1,
-            Self::Sweep { .. } => 6,
+            Self::Sweep { .. } => MEMORIES_KNOWN_SINCE,
             Self::Meta(_) => 0,
         }
     }
@@ -396,19 +384,27 @@ impl Write {
     /// See [`Command::known_since`].
     fn known_since(&self) -> u32 {
         match self {
-            Self::Feedback { .. } | Self::Retract { .. } | Self::Resolve { .. } => 0,
-            Self::Task(write) if matches!(write.change, TaskChange::End { .. }) => BESIDE_KNOWN_SINCE,
-            Self::Block(write) if write.change == BlockChange::Delete => BESIDE_KNOWN_SINCE,
-            Self::Procedure(write) if write.change == ProcedureChange::Delete => BESIDE_KNOWN_SINCE,
-            Self::Block(_) | Self::Task(_) | Self::Procedure(_) => 2,
-            Self::Add(add) if add.has_chunks() => CHUNKS_KNOWN_SINCE,
-            Self::Update(update) if !update.memory.chunks.is_empty() => CHUNKS_KNOWN_SINCE,
-            Self::MergeEntities { .. } | Self::SplitEntities { .. } | Self::Relink { .. } => 3,
+            Self::Feedback { .. } => 0,
+            Self::Block(write) if write.change != BlockChange::Delete => 2,
+            Self::Task(write) if !matches!(write.change, TaskChange::End { .. }) => 2,
+            Self::Procedure(write) if write.change != ProcedureChange::Delete => 2,
+            Self::MergeEntities { .. } | Self::SplitEntities { .. } => 3,
             Self::Turns(_) | Self::Dialogue(_) | Self::EndSession { .. } => 4,
-            // What stores memories has another form since 4; what takes them out does it in other steps since 5.
-            Self::Add(_) | Self::Update(_) | Self::Delete { .. } | Self::Digest(_) => MEMORIES_KNOWN_SINCE,
-            // They leave tombstones of what stands beside memories, or heed them.
-            Self::DeleteSession { .. } | Self::Erase(_) | Self::Import(_) => BESIDE_KNOWN_SINCE,
+            // What stores memories, says which of them hold, or takes them out; and what leaves tombstones of that
+            // which stands beside them, or heeds these.
+            Self::Add(_)
+            | Self::Update(_)
+            | Self::Delete { .. }
+            | Self::Retract { .. }
+            | Self::Resolve { .. }
+            | Self::Relink { .. }
+            | Self::Digest(_)
+            | Self::Block(_)
+            | Self::Task(_)
+            | Self::Procedure(_)
+            | Self::DeleteSession { .. }
+            | Self::Erase(_)
+            | Self::Import(_) => MEMORIES_KNOWN_SINCE,
         }
     }
 }

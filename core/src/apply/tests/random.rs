@@ -158,23 +158,19 @@ fn commands_wait_for_replicas_that_know_what_they_mean() {
         space_command(Write::Task(Box::new(TaskWrite { id: "t".into(), if_version: None, change })), None)
     };
     let Write::Add(made) = add(vec![memory("a", "x")]) else { panic!("an add") };
-    let mut chunked = made.clone();
-    chunked.items[0].chunks = vec![memory("b", "y")];
     let begin = EraseStep::Begin { id: "e".into(), selection: Selection::All };
     let known = [
         (Command::HashPoint, 1),
         (space_command(Write::Block(Box::new(block)), None), 6),
         (end(None), 6),
-        (space_command(Write::Relink { id: "a".into(), due_us: 1, conflicts: vec![] }, None), 3),
+        (space_command(Write::Relink { id: "a".into(), due_us: 1, conflicts: vec![] }, None), 6),
         (space_command(Write::EndSession { session: "s".into(), if_version: None }, None), 4),
         (space_command(Write::Feedback { items: vec![] }, None), 0),
         // All that stores memories or takes them out has another form or another meaning since then.
-        (space_command(Write::Add(made.clone()), None), 5),
-        (space_command(Write::Add(chunked.clone()), None), 6),
-        (end(Some(Box::new(chunked))), 6),
-        (space_command(update("a", "y", 1), None), 5),
+        (space_command(Write::Add(made.clone()), None), 6),
+        (space_command(update("a", "y", 1), None), 6),
         (end(Some(Box::new(made))), 6),
-        (space_command(delete("a"), None), 5),
+        (space_command(delete("a"), None), 6),
         (space_command(Write::DeleteSession { session: "s".into(), if_version: None }, None), 6),
         (space_command(Write::Erase(begin), None), 6),
         (space_command(Write::Import(vec![]), None), 6),
