@@ -86,8 +86,14 @@ impl Situation {
 
 /// A zone by its name in the database of the system, or an offset such as `+08:00`.
 fn zone(name: &str) -> Result<TimeZone> {
-    // The server's own zone is nobody's.
-    let is_name = name.len() <= ZONE_BYTES_MAX && !name.eq_ignore_ascii_case("localtime");
+    let is_offset = name.starts_with(['+', '-']);
+    // The files beside the zones are no zones, and names such as GMT+8 are read as POSIX does, with the sign the
+    // other way round from what people mean.
+    let lower = name.to_ascii_lowercase();
+    let is_zone =
+        !["localtime", "posixrules", "factory"].contains(&lower.as_str()) && !lower.starts_with("etc/");
+    let is_place = is_zone && !name.contains(|c: char| c.is_ascii_digit() || matches!(c, '+' | ','));
+    let is_name = name.len() <= ZONE_BYTES_MAX && (is_offset || is_place);
     let known = is_name.then(|| DateTimeParser::new().parse_time_zone(name));
     match known {
         Some(Ok(zone))
@@ -231,6 +237,9 @@ mod tests {
             (json!({"time_zone": "Mars/Olympus"}), "situation.time_zone"),
             (json!({"time_zone": ""}), "situation.time_zone"),
             (json!({"time_zone": "localtime"}), "situation.time_zone"),
+            (json!({"time_zone": "GMT+8"}), "situation.time_zone"),
+            (json!({"time_zone": "Etc/GMT+8"}), "situation.time_zone"),
+            (json!({"time_zone": "EST5EDT,M3.2.0,M11.1.0"}), "situation.time_zone"),
             (json!({"time_zone": "+14:01"}), "situation.time_zone"),
             (json!({"time_zone": "-23:00"}), "situation.time_zone"),
             (json!({"time_zone": "x".repeat(5_000)}), "situation.time_zone"),
@@ -241,7 +250,7 @@ mod tests {
             assert_eq!(situation(body.clone()).err().unwrap().field.as_deref(), Some(field), "{body}");
         }
         assert!(situation(json!({"weather": "rain"})).is_err());
-        for zone in ["+14:00", "-14:00", "UTC"] {
+        for zone in ["+14:00", "-14:00", "UTC", "utc"] {
             assert!(situation(json!({"time_zone": zone})).is_ok(), "{zone}");
         }
         let here = situation(json!({"place": "北京", "device": "Mobile"})).unwrap();

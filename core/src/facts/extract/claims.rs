@@ -31,6 +31,10 @@ impl Search<'_> {
         if turned.is_some() && matches!(rule.act, Act::Eaten | Act::Wish | Act::Inverse) {
             return None;
         }
+        // What harms is not over because somebody says or dreams so.
+        if turned.is_some() && rule.importance >= 1.0 && lexicon::is_hearsay(&self.sentence.tokens) {
+            return None;
+        }
         let subject =
             bound.subject.clone().map_or_else(|| "I".to_owned(), |range| self.shown(clause, &range));
         let predicate = self.predicate(rule, bound, clause);

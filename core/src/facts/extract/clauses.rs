@@ -324,6 +324,13 @@ const NEGATIONS: &[(&str, &str, bool)] = &[
     ("已经不是", "是", true),
 ];
 
+/// Whether a word behind a negation leaves what is said standing, and adds to it: "not only", 不仅.
+fn lessens(token: &Token) -> bool {
+    const WORDS: [&str; 12] =
+        ["only", "just", "simply", "merely", "solely", "仅", "只", "光", "单", "但", "止", "仅仅"];
+    WORDS.contains(&token.low.as_str())
+}
+
 /// The clause without each negation in it, and whether that says "no longer"; the longer first.
 pub(super) fn negations(clause: &[Token]) -> Vec<(Vec<Token>, bool)> {
     const LOOKED_AT_MAX: usize = 14;
@@ -332,6 +339,9 @@ pub(super) fn negations(clause: &[Token]) -> Vec<(Vec<Token>, bool)> {
         for n in 1..=4usize.min(clause.len() - at) {
             let window = &clause[at..at + n];
             let text = joined(window);
+            if clause.get(at + n).is_some_and(lessens) {
+                continue;
+            }
             for (_, stays, no_longer) in NEGATIONS.iter().filter(|(words, _, _)| *words == text) {
                 let kept = Token { low: (*stays).to_owned(), ..window[0].clone() };
                 let kept = (!stays.is_empty()).then_some(kept);

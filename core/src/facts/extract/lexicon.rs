@@ -232,6 +232,31 @@ pub(super) fn is_stated(tokens: &[Token]) -> bool {
         && !NOT_STATED_CJK.iter().any(|word| text.contains(word))
 }
 
+/// Whether a sentence tells what others say or write, or what is wished or dreamt.
+pub(super) fn is_hearsay(tokens: &[Token]) -> bool {
+    const WORDS: [&str; 16] = [
+        "said",
+        "says",
+        "say",
+        "wrote",
+        "writes",
+        "written",
+        "according",
+        "claims",
+        "claimed",
+        "thinks",
+        "wish",
+        "dream",
+        "dreams",
+        "suppose",
+        "translate",
+        "wrong",
+    ];
+    let text = joined(tokens);
+    tokens.iter().any(|token| !token.titled && is_any(&WORDS, &token.low))
+        || ["说", "写", "翻译", "梦", "假设"].iter().any(|word| text.contains(word))
+}
+
 pub(super) fn has_unresolved(tokens: &[Token]) -> bool {
     tokens.iter().any(|token| !token.titled && is_any(UNRESOLVED, &token.low))
 }

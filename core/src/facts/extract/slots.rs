@@ -12,7 +12,7 @@ use crate::facts::normal;
 pub(super) fn slot_fits(need: Need, slot: Slot, tokens: &[Token]) -> bool {
     match slot {
         Slot::Subject => is_subject(tokens) || need == Need::Passive && is_plain_noun(tokens),
-        Slot::Object => is_object(tokens),
+        Slot::Object => is_object(tokens) && !(need == Need::Food && is_rest_of_a_negation(tokens)),
         Slot::Predicate => {
             tokens.len() <= 5
                 && !tokens.iter().any(|token| is_mark(token) || token.titled && need == Need::Relative)
@@ -115,6 +115,16 @@ fn is_object(tokens: &[Token]) -> bool {
         _ => false,
     });
     !unresolved && !another_clause
+}
+
+/// 花生不 of 对花生不过敏, 不仅对花生 of 不仅对花生过敏: what a negation or another speaker has left of a sentence.
+fn is_rest_of_a_negation(tokens: &[Token]) -> bool {
+    const ENDS: [&str; 5] = ["不", "没", "不会", "没有", "不再"];
+    const BEGINNINGS: [&str; 7] = ["不仅", "不只", "不光", "不单", "不但", "不止", "不再"];
+    let text = joined(tokens);
+    ENDS.iter().any(|end| text.ends_with(end))
+        || BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))
+        || normal::is_chinese(&text) && text.contains('我')
 }
 
 fn is_number(token: &Token) -> bool {

@@ -175,6 +175,40 @@ fn names_are_names_whatever_words_they_have() {
     sheet.is_one("I DON'T EAT MEAT", "user", "eats", "meat", "no");
 }
 
+/// "Not only" and what others say end nothing, above all no allergy.
+#[test]
+fn what_harms_is_not_over_by_what_does_not_say_so() {
+    for text in [
+        "I'm not only allergic to peanuts but also to shellfish.",
+        "I'm not just allergic to peanuts, I carry an EpiPen.",
+        "I'm no longer just allergic to bees, also to wasps.",
+        "I don't only take warfarin daily.",
+        "I don't only work at Acme.",
+        "I'm not allergic to peanuts, said my brother.",
+        "I am not allergic to peanuts, I wish!",
+        "I'm no longer allergic to penicillin, according to my file, which is wrong.",
+        "医生说我对花生不过敏，是吧",
+        "请翻译：我对花生不过敏。",
+    ] {
+        let found = stated(text);
+        assert!(found.iter().all(|(_, _, _, value)| value != "no"), "{text}: {found:?}");
+    }
+    for text in ["我对花生不过敏。", "我现在对花生不过敏了。", "我对牛奶不过敏"] {
+        let found = stated(text);
+        assert!(
+            found.iter().all(|(_, _, about, value)| !about.contains('不') && value != "yes"),
+            "{text}: {found:?}"
+        );
+    }
+    for text in ["我不仅对花生过敏，还对芝麻过敏。", "我不只对花生过敏。"] {
+        let found = stated(text);
+        assert!(found.iter().all(|(_, _, about, _)| !about.contains('不')), "{text}: {found:?}");
+    }
+    let mut sheet = Sheet::default();
+    sheet.is_one("I'm not allergic to peanuts", "user", "allergic to", "peanuts", "no");
+    sheet.is_one("I don't eat meat", "user", "eats", "meat", "no");
+}
+
 #[test]
 fn the_kind_of_a_name_belongs_to_the_relation() {
     let mut sheet = Sheet::default();
