@@ -329,6 +329,27 @@ SPACES = Row(
             ),
         ),
         Panel(
+            "Memory of graphs and lists",
+            "Memory of graphs, and memory that goes with lists in files, per node.",
+            "both are part of node.spaces_bytes; where they leave no room for spaces, look at Spaces dropped.",
+            "bytes",
+            (
+                Query("sum by (node) (holdfast_graph_bytes{<node>})", "node {{node}}: graphs"),
+                Query("sum by (node) (holdfast_list_bytes{<node>})", "node {{node}}: lists"),
+            ),
+        ),
+        Panel(
+            "Graphs and lists made",
+            "Graphs that were built or read from their files, and files of lists that were made, per second.",
+            "read where spaces are loaded again; built again and again: their files are lost, look at Graphs and lists given up.",
+            "ops",
+            (
+                Query("sum by (node) (rate(holdfast_graphs_built_total{<node>}[<rate>]))", "node {{node}}: graphs built"),
+                Query("sum by (node) (rate(holdfast_graphs_loaded_total{<node>}[<rate>]))", "node {{node}}: graphs read"),
+                Query("sum by (node) (rate(holdfast_lists_built_total{<node>}[<rate>]))", "node {{node}}: lists made"),
+            ),
+        ),
+        Panel(
             "Building of graphs and lists",
             "Share of a processor that builds graphs and lists, per node.",
             "high for a while after loading large spaces for the first time; all the time: graphs are lost and built again, look at Spaces dropped.",
