@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
 use crate::limits::{CASCADE_MAX, HISTORY_VERSIONS_MAX, TOMBSTONE_KEEP_US};
-use crate::memory::{IdempotencyId, MemoryRow, TombstoneRow};
+use crate::memory::{Counters, IdempotencyId, MemoryRow, TombstoneRow};
 use crate::outcome::ItemStatus;
 use crate::sabotage::{Fault, is};
 use crate::space::SpaceKey;
@@ -208,9 +208,8 @@ fn take<S: State>(
         deleted_us: context.now_us,
         sources: source_ids.map(|source| keys::tombstone::source_hash(space, source)).collect(),
     };
-    leave_tombstone(context, space, keys::tombstone::key(space, id), &tombstone)?;
-
     let mut counters = context.rows.counters(space)?;
+    leave_tombstone(context, space, keys::tombstone::key(space, id), &tombstone, &mut counters)?;
     counters.memories = counters.memories.saturating_sub(1);
     counters.bytes = counters.bytes.saturating_sub(add::stored_bytes(&memory.content, &row.metadata));
     context.rows.write_counters(space, &counters)?;
@@ -220,24 +219,25 @@ fn take<S: State>(
     Ok(erased)
 }
 
+/// Counts the tombstone in `counters`, which the caller writes.
 fn leave_tombstone<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     grave: Vec<u8>,
     tombstone: &TombstoneRow,
+    counters: &mut Counters,
 ) -> Step<()> {
     let is_new = context.rows.read::<TombstoneRow>(&grave)?.is_none();
     if !is(Fault::NoTombstone) {
         context.rows.write(grave, tombstone)?;
     }
-    let mut counters = context.rows.counters(space)?;
     counters.tombstones += u64::from(is_new);
     if counters.tombstone_due_us.is_none() {
         let at_us = context.now_us.saturating_add(TOMBSTONE_KEEP_US);
         counters.tombstone_due_us = Some(at_us);
         context.rows.put_due(&tombstones_due(space, at_us))?;
     }
-    Ok(context.rows.write_counters(space, &counters)?)
+    Ok(())
 }
 
 /// What stands beside memories.
@@ -282,7 +282,9 @@ pub(super) fn bury_as_of<S: State>(
 ) -> Step<()> {
     let log_index = context.log_index;
     let tombstone = TombstoneRow { seq: 0, version, log_index, deleted_us, sources: Vec::new() };
-    leave_tombstone(context, space, grave(space, tier, id), &tombstone)
+    let mut counters = context.rows.counters(space)?;
+    leave_tombstone(context, space, grave(space, tier, id), &tombstone, &mut counters)?;
+    Ok(context.rows.write_counters(space, &counters)?)
 }
 
 pub(super) fn tombstones_due(space: &SpaceKey, at_us: i64) -> Due {
