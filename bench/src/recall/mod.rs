@@ -43,8 +43,13 @@ const GRAPH_FROM: usize = 20_000;
 const BUILD_MAX: Duration = Duration::from_secs(1_800);
 /// Time between two looks at whether they are.
 const BUILD_PAUSE: Duration = Duration::from_millis(500);
-/// Makes the nodes of a cluster answer without graphs, so that the answers are the exact ones.
-const EXACT: (&str, &str) = ("HOLDFAST_NODE__GRAPH_FROM_VECTORS", "0");
+/// Makes the nodes of a cluster answer without graphs and lists, with memory for that, so that the answers are the
+/// exact ones.
+const EXACT: [(&str, &str); 3] = [
+    ("HOLDFAST_NODE__GRAPH_FROM_VECTORS", "0"),
+    ("HOLDFAST_NODE__IVF_FROM_VECTORS", "0"),
+    ("HOLDFAST_NODE__SPACES_BYTES", "8589934592"),
+];
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -164,7 +169,7 @@ async fn measure_set(folder: &Path, shape: Shape, dims: usize, time: Duration) -
         arms.push(arm(&cluster, &set, &questions, mode, time).await?);
     }
     if arms.iter().any(|(arm, _)| arm.mode == Mode::Composite && arm.exact < 1.0) {
-        restart(&mut cluster, &[EXACT]).await?;
+        restart(&mut cluster, &EXACT).await?;
         for (arm, answers) in arms.iter_mut().filter(|(arm, _)| arm.mode == Mode::Composite) {
             let asked = &questions[..answers.len()];
             let (exact, _) = ask(&cluster.rest_client()?, asked, Mode::Composite, 1).await?;

@@ -48,7 +48,8 @@ pub(crate) struct NodeSection {
     pub(crate) graph_from_vectors: usize,
     /// A space with at least so many vectors of one model has them in a file in the node's folder, in inverted lists
     /// (IVF), and not in memory: that takes some twenty bytes a vector in place of two a dimension, and recalls
-    /// that read from the disk, during which writes of its shard may wait. 0: none has.
+    /// that read from the disk. So has one whose vectors would take more than half of `node.spaces_bytes`. 0: none
+    /// has; then a space that does not fit into the memory cannot be recalled.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub(crate) ivf_from_vectors: usize,
     /// A shard writes a snapshot file, and lets go of the log before it, once so much log has come
@@ -93,7 +94,7 @@ impl Default for NodeSection {
             state_cache_bytes: 128 << 20,
             spaces_bytes: 512 << 20,
             graph_from_vectors: 20_000,
-            ivf_from_vectors: 0,
+            ivf_from_vectors: 500_000,
             snapshot_log_bytes: 64 << 20,
             log_keep_bytes: 2 << 30,
             erase_log_after_ms: 1_800_000,

@@ -82,6 +82,7 @@ fn tune(node: &mut NodeConfig, config: &Config) {
         choice: IndexChoice::Auto,
         graph_from: section.graph_from_vectors,
         lists_from: section.ivf_from_vectors,
+        ..IndexSettings::default()
     };
     node.heartbeat = Duration::from_millis(section.heartbeat_ms);
     node.search_threads = section.search_threads;

@@ -189,6 +189,14 @@ impl Files {
 }
 
 impl Draft {
+    /// Whether the disk still has room for so many bytes more: others write to it, too.
+    ///
+    /// # Errors
+    /// [`FileError::Full`] if not.
+    pub(super) fn has_room(&self, bytes: u64) -> Result<(), FileError> {
+        self.draft.parent().map_or(Ok(()), |dir| has_room(dir, bytes))
+    }
+
     /// Where it is written.
     pub(super) fn written_to(&self) -> &Path {
         &self.draft
@@ -283,7 +291,9 @@ mod tests {
         // Not wanted any more, or not finished: the old one stays.
         let draft = files.draft(&space(), "0.lists", 10, || true).unwrap();
         assert!(matches!(files.publish(draft, || false), Err(FileError::GivenUp)));
-        drop(files.draft(&space(), "0.lists", 10, || true).unwrap());
+        let draft = files.draft(&space(), "0.lists", 10, || true).unwrap();
+        assert!(draft.has_room(10).is_ok() && matches!(draft.has_room(u64::MAX), Err(FileError::Full(_))));
+        drop(draft);
         assert!(matches!(files.draft(&space(), "0.lists", 10, || false), Err(FileError::GivenUp)));
         assert!(matches!(files.draft(&space(), "0.lists", u64::MAX, || true), Err(FileError::Full(_))));
         let path = files.path(&space(), "0.lists").unwrap();

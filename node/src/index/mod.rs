@@ -26,7 +26,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-pub use image::{Image, SharedImage};
+pub use image::{Image, LiveImage, SharedImage};
 pub use search::{
     Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, Ranks, RelevanceMode, Sight, Trace,
 };

@@ -15,15 +15,25 @@ pub struct IndexSettings {
     /// With [`IndexChoice::Auto`]: vectors of one model from which a space gets a graph; 0 for none. It keeps the
     /// graph until it has fewer than half as many, so that a space at the border does not go to and fro.
     pub graph_from: usize,
-    /// The same for lists in a file, in place of the graph and of vectors in memory.
+    /// The same for lists in a file, in place of the graph and of vectors in memory; 0 for none, whatever memory
+    /// they need.
     pub lists_from: usize,
+    /// Vectors of one model that take more memory than this, in bytes, are in lists although they are fewer. Never
+    /// more than half of what all images may have: with the other columns, and those of other spaces, more would
+    /// not fit.
+    pub vectors_bytes_max: usize,
 }
 
 impl Default for IndexSettings {
-    /// A graph from 20,000 vectors on, where it answers in less time than a scan, and no lists, which trade time
-    /// for memory.
+    /// A graph from 20,000 vectors on, where it answers in less time than a scan; lists, which trade time for
+    /// memory, from 500,000 on, or from half of the memory.
     fn default() -> Self {
-        Self { choice: IndexChoice::Auto, graph_from: 20_000, lists_from: 0 }
+        Self {
+            choice: IndexChoice::Auto,
+            graph_from: 20_000,
+            lists_from: 500_000,
+            vectors_bytes_max: usize::MAX,
+        }
     }
 }
 
@@ -38,14 +48,24 @@ impl IndexSettings {
         self.keeps(self.graph_from, vectors)
     }
 
-    /// Whether so many vectors are worth lists.
-    pub(super) fn wants_lists(&self, vectors: usize) -> bool {
-        self.wants(self.lists_from, vectors)
+    /// With so much memory for all images.
+    pub(super) fn within(self, budget_bytes: usize) -> Self {
+        Self { vectors_bytes_max: self.vectors_bytes_max.min(budget_bytes / 2), ..self }
+    }
+
+    /// Whether so many vectors of so many numbers are worth lists.
+    pub(super) fn wants_lists(&self, vectors: usize, dims: usize) -> bool {
+        self.wants(self.lists_from, vectors) || self.is_too_large(vectors, dims)
     }
 
     /// Whether lists of so many are worth keeping.
-    pub(super) fn keeps_lists(&self, vectors: usize) -> bool {
-        self.keeps(self.lists_from, vectors)
+    pub(super) fn keeps_lists(&self, vectors: usize, dims: usize) -> bool {
+        self.keeps(self.lists_from, vectors) || self.is_too_large(vectors.saturating_mul(2), dims)
+    }
+
+    fn is_too_large(&self, vectors: usize, dims: usize) -> bool {
+        let bytes = vectors.saturating_mul(dims).saturating_mul(size_of::<numkong::f16>());
+        self.choice == IndexChoice::Auto && self.lists_from > 0 && bytes > self.vectors_bytes_max
     }
 
     fn wants(&self, from: usize, vectors: usize) -> bool {

@@ -4,11 +4,16 @@ use super::applier::ShardState;
 use crate::index::{LoadError, Report, SharedImage, Verifier};
 use holdfast_core::space::SpaceKey;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Rows compared in one step, for which applies of the shard wait: well below a millisecond.
 const STEP_ROWS: usize = 128;
 /// Images of at most so many rows are compared in one step, with the order of their turns.
 const WHOLE_ROWS_MAX: usize = 1024;
+/// So long a step waits for who looks at the image, while applies of the shard wait for the step.
+const FREE_WITHIN: Duration = Duration::from_millis(20);
+/// Steps that are tried in vain before the check is given up.
+const VAIN_MAX: usize = 100;
 
 impl ShardState {
     /// Compares the live image of a space with its stored rows. `pace` is told the rows of each step
@@ -26,11 +31,20 @@ impl ShardState {
         let mut verifier = Verifier::new(space);
         let whole = shared.read().rows().count() <= WHOLE_ROWS_MAX;
         let step_rows = if whole { WHOLE_ROWS_MAX * 2 } else { STEP_ROWS };
-        let mut steps = 0;
+        let (mut steps, mut vain) = (0, 0);
         loop {
-            steps += 1;
-            // Between two batches image and rows are of one moment.
+            // Between two batches image and rows are of one moment, once nothing waits beside the image.
             let applying = self.applying.lock();
+            match self.spaces.catch_up(space, &shared, Instant::now() + FREE_WITHIN) {
+                Err(LoadError::Deadline) if vain < VAIN_MAX => {
+                    vain += 1;
+                    drop(applying);
+                    pace(step_rows);
+                    continue;
+                }
+                caught_up => caught_up?,
+            }
+            steps += 1;
             let image = shared.read();
             let ended = verifier.step(&image, &self.reader(), step_rows)?;
             if ended {

@@ -93,9 +93,17 @@ impl Site<'_> {
         let room = graph.bytes() + nodes.len() * size_of::<Node>();
         let draft = self.files.draft(self.space, &file_name(kind), room as u64, self.is_wanted)?;
         let path = text(draft.written_to())?;
-        graph.index.read().save(path).map_err(super::failed)?;
+        let whole = {
+            let index = graph.index.read();
+            index.save(path).map_err(super::failed)?;
+            index.serialized_length() as u64
+        };
         let mut file = &draft.file;
         let saved = file.seek(SeekFrom::End(0))?;
+        if saved != whole {
+            // usearch does not say when the disk was full.
+            return Err(FileError::Damaged("a part of the graph was not written").into());
+        }
         let footer = Footer {
             space: self.space.clone(),
             model: kind.0,

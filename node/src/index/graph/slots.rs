@@ -198,7 +198,8 @@ impl Image {
     fn lists_due(&self, arena: usize, live: usize, settings: &IndexSettings) -> Option<Due<'_>> {
         let is_refused = self.graphs.lists_refused;
         let Some(listed) = self.vectors.listed(arena) else {
-            return (settings.wants_lists(live) && !is_refused).then_some(Due::List);
+            let dims = self.vectors.dims(arena);
+            return (settings.wants_lists(live, dims) && !is_refused).then_some(Due::List);
         };
         let has_graph = self.graphs.slots.get(arena).is_some_and(Slot::is_used);
         Some(match () {

@@ -3,12 +3,12 @@
 use super::file::{SaveError, Site};
 use super::{Graph, GraphError, Step};
 use crate::index::files::{FileError, Files};
-use crate::index::image::{Image, SharedImage};
+use crate::index::image::{LiveImage, SharedImage};
 use crate::index::lists;
 use crate::index::settings::IndexSettings;
 use crate::index::spaces::Tables;
 use holdfast_core::space::SpaceKey;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -42,6 +42,19 @@ pub(in crate::index) struct Done {
     pub(in crate::index) files_failed: u64,
 }
 
+/// What a thread does. Making lists of a million vectors takes minutes, for which no graph should wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trade {
+    Graphs,
+    Lists,
+}
+
+impl Trade {
+    fn of(step: &Step) -> Self {
+        if matches!(step, Step::List(_)) { Self::Lists } else { Self::Graphs }
+    }
+}
+
 /// The threads, which start with the first image that needs them.
 #[derive(Debug)]
 pub(in crate::index) struct Upkeep {
@@ -63,7 +76,7 @@ struct State {
     waiting: VecDeque<Job>,
     /// The spaces of the jobs that wait, so that there is at most one for each.
     asked: HashSet<SpaceKey>,
-    /// The spaces that a thread is busy with: a graph has one writer.
+    /// The spaces that a thread is busy with: a graph has one writer, and so has a file of lists.
     busy: HashSet<SpaceKey>,
     stopped: bool,
     done: Done,
@@ -72,7 +85,9 @@ struct State {
 #[derive(Debug)]
 struct Job {
     space: SpaceKey,
-    image: Weak<RwLock<Image>>,
+    image: Weak<LiveImage>,
+    /// Whose turn it is, as far as is known.
+    trade: Trade,
 }
 
 impl Upkeep {
@@ -92,8 +107,9 @@ impl Upkeep {
     /// Looks after an image soon. Asking twice is asking once.
     pub(in crate::index) fn ask(&self, space: &SpaceKey, image: &SharedImage) {
         self.start();
-        self.shared.state.lock().ask(Job { space: space.clone(), image: Arc::downgrade(image) });
-        self.shared.wake.notify_one();
+        let job = Job { space: space.clone(), image: Arc::downgrade(image), trade: Trade::Graphs };
+        self.shared.state.lock().ask(job);
+        self.shared.wake.notify_all();
     }
 
     /// Whether nothing waits and nobody is busy.
@@ -109,13 +125,14 @@ impl Upkeep {
             return;
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        for number in 0..(cores / 4).clamp(1, THREADS_MAX) {
+        let graphs =
+            (0..(cores / 4).clamp(1, THREADS_MAX)).map(|number| (Trade::Graphs, format!("graphs-{number}")));
+        for (trade, name) in graphs.chain([(Trade::Lists, "lists-0".to_owned())]) {
             let shared = Arc::clone(&self.shared);
-            let thread = std::thread::Builder::new().name(format!("graphs-{number}"));
-            match thread.spawn(move || shared.run()) {
+            match std::thread::Builder::new().name(name).spawn(move || shared.run(trade)) {
                 Ok(thread) => threads.push(thread),
                 // Without threads the scan goes on answering.
-                Err(error) => tracing::warn!(%error, "no thread for building graphs; it is tried again"),
+                Err(error) => tracing::warn!(%error, "no thread for building indices"),
             }
         }
     }
@@ -144,32 +161,33 @@ impl State {
 }
 
 impl Shared {
-    fn run(&self) {
+    fn run(&self, trade: Trade) {
         // Of this thread alone, on Linux. Without it building competes with answering.
         if let Err(error) = rustix::process::nice(NICENESS) {
             tracing::debug!(%error, "building graphs has the priority of everything else");
         }
-        while let Some(job) = self.next() {
-            let more = self.turn(&job);
+        while let Some(job) = self.next(trade) {
+            let next = self.turn(&job);
             let mut state = self.state.lock();
             state.busy.remove(&job.space);
             // An image that was loaded anew meanwhile has asked for itself.
-            if more && !state.asked.contains(&job.space) {
-                state.ask(job);
+            if let Some(trade) = next.filter(|_| !state.asked.contains(&job.space)) {
+                state.ask(Job { trade, ..job });
             }
-            // Another thread may have passed over a job of the same space.
-            self.wake.notify_one();
+            // Another thread may have passed over a job of the same space, and this one may be for another.
+            self.wake.notify_all();
         }
     }
 
     /// The next job, whose space is busy then. None at the end.
-    fn next(&self) -> Option<Job> {
+    fn next(&self, trade: Trade) -> Option<Job> {
         let mut state = self.state.lock();
         loop {
             if state.stopped {
                 return None;
             }
-            let free = state.waiting.iter().position(|job| !state.busy.contains(&job.space));
+            let is_free = |job: &Job| job.trade == trade && !state.busy.contains(&job.space);
+            let free = state.waiting.iter().position(is_free);
             if let Some(job) = free.and_then(|at| state.waiting.remove(at)) {
                 state.asked.remove(&job.space);
                 state.busy.insert(job.space.clone());
@@ -179,23 +197,25 @@ impl Shared {
         }
     }
 
-    /// A few steps for one image. Answers whether there are more.
-    fn turn(&self, job: &Job) -> bool {
+    /// A few steps for one image. Answers whose turn it is then, if there are more.
+    fn turn(&self, job: &Job) -> Option<Trade> {
         for _ in 0..TURN_STEPS {
-            let Some(image) = job.image.upgrade() else { return false };
+            let image = job.image.upgrade()?;
             if !self.is_wanted(&job.space, &image) {
-                return false;
+                return None;
             }
-            let step = image.read().next_step(&self.settings);
-            let Some(step) = step else { return false };
+            let step = image.read().next_step(&self.settings)?;
+            if Trade::of(&step) != job.trade {
+                return Some(Trade::of(&step));
+            }
             match self.take(&job.space, &image, &step) {
                 Ok(()) => {}
-                Err(SaveError::File(FileError::GivenUp)) => return false,
+                Err(SaveError::File(FileError::GivenUp)) => return None,
                 Err(error) => self.refuse(&job.space, &image, &step, &error),
             }
             self.table.resize(&job.space, &image);
         }
-        true
+        Some(job.trade)
     }
 
     /// Whether an image is the live one of its space, and there is time.

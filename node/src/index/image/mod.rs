@@ -1,6 +1,7 @@
 //! The columnar image of one partition of a space.
 
 mod columns;
+mod live;
 mod view;
 
 use super::graph::Graphs;
@@ -8,20 +9,18 @@ use super::intern::Interner;
 use super::postings::Postings;
 use super::vectors::{Place, Source, Vectors};
 pub(super) use columns::Columns;
+use holdfast_core::event::Event;
 use holdfast_core::facts::normal;
 use holdfast_core::memory::{IndexRow, Topic};
 use holdfast_core::score::{NONE, Neighbours, flag};
 use holdfast_core::text::SpeakerNames;
 use numkong::f16;
-use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
+pub(super) use live::TimedOut;
+pub use live::{LiveImage, SharedImage};
 pub(super) use view::RowView;
-
-/// An image as recalls and the apply thread share it. A recall holds the read side for its scan,
-/// which takes well under a millisecond for a usual space.
-pub type SharedImage = Arc<RwLock<Image>>;
 
 /// The columns of one partition of a space, in memory.
 ///
@@ -102,6 +101,14 @@ impl Image {
                 self.append(seq, row);
             }
             None => self.append(seq, row),
+        }
+    }
+
+    /// Brings it up to date with one change of its space.
+    pub(super) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Put { seq, row, .. } => self.put(*seq, row),
+            Event::Remove { seq, .. } => self.remove(*seq),
         }
     }
 

@@ -69,6 +69,7 @@ impl Writer {
                 codes.extend_from_slice(&vector.scale.to_le_bytes());
                 codes.extend_from_slice(&vector.code_error.to_le_bytes());
             }
+            self.draft.has_room(super::file_bytes(entries.len(), self.footer.dims as usize))?;
             let mut out = BufWriter::with_capacity(1 << 18, &self.draft.file);
             out.write_all(&codes)?;
             for entry in entries {

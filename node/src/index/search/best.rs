@@ -303,7 +303,7 @@ fn row_number(at: usize) -> u32 {
 
 /// When a search has to end for its answer to be there in time: a quarter of what is left before the
 /// deadline.
-fn soon(deadline: Instant) -> Instant {
+pub(super) fn soon(deadline: Instant) -> Instant {
     let now = Instant::now();
     let left = deadline.saturating_duration_since(now);
     now + left - left / 4

@@ -59,7 +59,12 @@ impl<'a> Cosines<'a> {
         let Some(probe) = &self.probe else { return };
         if probe.listed().is_some() {
             let compared = if query.explains() {
-                super::listed::compare_all(image, probe, flags, out).map(|()| Known::All)
+                let ends = query.deadline.map(super::best::soon);
+                super::listed::compare_all(image, probe, flags, out, ends).map(|is_whole| match is_whole {
+                    true => Known::All,
+                    // Out of time: the others can be anything.
+                    false => Known::Lists(Probed::nothing()),
+                })
             } else {
                 Probed::new(image, probe, flags, out).map(Known::Lists)
             };

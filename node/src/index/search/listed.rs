@@ -9,6 +9,7 @@ use holdfast_core::vector::Vector;
 use numkong::{Dot, f16};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Instant;
 
 /// A stored vector in f16 is at most so long.
 const LENGTH_MAX: f32 = 1.01;
@@ -50,9 +51,7 @@ impl Probed {
         flags: &[u8],
         out: &mut [f32],
     ) -> Result<Self, FileError> {
-        let Some(listed) = probe.listed() else {
-            return Ok(Self { found: Vec::new(), most: Vec::new() });
-        };
+        let Some(listed) = probe.listed() else { return Ok(Self::nothing()) };
         let mut probed = Self { found: Vec::new(), most: vec![1.0; flags.len()] };
         let is_compared = |row: u32| flags.get(row as usize).is_some_and(|flags| compared(*flags));
         let lists = listed.lists();
@@ -95,6 +94,11 @@ impl Probed {
             }
         }
         Ok(probed)
+    }
+
+    /// Nothing is known, except what was compared.
+    pub(super) fn nothing() -> Self {
+        Self { found: Vec::new(), most: Vec::new() }
     }
 
     /// The most that the cosine of a row can be.
@@ -146,17 +150,29 @@ fn by_codes((query_codes, query): &(Vec<i8>, Vector), row: (&[i8], f32, f32)) ->
     (about, error)
 }
 
-/// Compares every row, list by list: where all places are asked for.
+/// Compares every row, those in memory first and the others list by list, the nearest first: where all places are
+/// asked for. Answers whether there was time for all.
 pub(super) fn compare_all(
     image: &Image,
     probe: &Probe<'_>,
     flags: &[u8],
     out: &mut [f32],
-) -> Result<(), FileError> {
-    let Some(listed) = probe.listed() else { return Ok(()) };
+    ends: Option<Instant>,
+) -> Result<bool, FileError> {
+    let Some(listed) = probe.listed() else { return Ok(true) };
     let is_compared = |row: u32| flags.get(row as usize).is_some_and(|flags| compared(*flags));
+    for row in probe.tail().iter().filter(|row| is_compared(**row)) {
+        if let (Some(out), Some(place)) = (out.get_mut(*row as usize), image.place(*row))
+            && let Some(cosine) = probe.cosine(place)?
+        {
+            *out = cosine;
+        }
+    }
     let lists = listed.lists();
-    for list in 0..lists.count() {
+    for (list, _) in nearest_lists(listed, probe) {
+        if ends.is_some_and(|ends| Instant::now() >= ends) {
+            return Ok(false);
+        }
         for (slot, values) in lists.range(list).zip(lists.vectors(list)?) {
             if let Some(row) = listed.row(slot).filter(|row| is_compared(*row))
                 && let Some(out) = out.get_mut(row as usize)
@@ -165,12 +181,5 @@ pub(super) fn compare_all(
             }
         }
     }
-    for row in probe.tail().iter().filter(|row| is_compared(**row)) {
-        if let (Some(out), Some(place)) = (out.get_mut(*row as usize), image.place(*row))
-            && let Some(cosine) = probe.cosine(place)?
-        {
-            *out = cosine;
-        }
-    }
-    Ok(())
+    Ok(true)
 }

@@ -11,6 +11,7 @@ use super::{Answer, Hit, Query, RelevanceMode, scorer, sees, statics};
 use holdfast_core::Result;
 use holdfast_core::filter::Filter;
 use holdfast_core::score::{Scorer, Weights, Why, flag, vector_relevance};
+use std::collections::HashMap;
 
 /// Rows that a graph is asked for, as a multiple of the hits that are wanted: the others make up for what the
 /// query may not see, and for misses.
@@ -54,7 +55,7 @@ fn by_graph(image: &Image, query: &Query<'_>, probe: &Probe<'_>, graph: &Graph) 
         // Rows below a cosine of 0 all score 0, and rows without a vector too: the loop sorts them out.
         let ceiling = vector_relevance(Some(nearest.ceiling));
         if sieve.worst().is_some_and(|worst| worst > 0.0 && worst >= ceiling) {
-            return Some(sieve.answer(probe, "hnsw"));
+            return Some(sieve.answer("hnsw"));
         }
         count *= 2;
     }
@@ -96,7 +97,7 @@ fn by_lists(
             }
         }
     }
-    Ok(Some(sieve.answer(probe, "ivf")))
+    Ok(Some(sieve.answer("ivf")))
 }
 
 /// The best rows of those that are shown to it.
@@ -106,6 +107,8 @@ struct Sieve<'a> {
     scorer: Scorer,
     filter: Option<&'a Filter>,
     top: Top,
+    /// The cosines of the rows that were among the best at some time.
+    cosines: HashMap<u32, f32>,
     scored: u64,
 }
 
@@ -117,6 +120,7 @@ impl<'a> Sieve<'a> {
             scorer: scorer(query),
             filter: query.filter.filter(|filter| !filter.is_all()),
             top: Top::new(query.top_k, image.columns.len()),
+            cosines: HashMap::new(),
             scored: 0,
         }
     }
@@ -143,6 +147,7 @@ impl<'a> Sieve<'a> {
             && self.passes(row)
         {
             self.top.take(candidate);
+            self.cosines.insert(row, cosine);
         }
     }
 
@@ -151,11 +156,11 @@ impl<'a> Sieve<'a> {
         self.top.worst().map(|worst| worst.score)
     }
 
-    fn answer(self, probe: &Probe<'_>, index: &'static str) -> Answer {
-        let Self { image, scorer, top, scored, .. } = self;
+    fn answer(self, index: &'static str) -> Answer {
+        let Self { image, scorer, top, cosines, scored, .. } = self;
         let hit = |candidate: Candidate| {
             let at = candidate.row as usize;
-            let cosine = image.place(candidate.row).and_then(|place| probe.cosine(place).ok().flatten());
+            let cosine = cosines.get(&candidate.row).copied();
             let parts = scorer.parts(vector_relevance(cosine), &statics(&image.columns, at));
             Hit {
                 seq: candidate.seq,

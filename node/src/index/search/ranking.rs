@@ -2,7 +2,7 @@ use super::Scratch;
 use holdfast_core::score::flag;
 
 /// The place of a memory among those that the query sees, by one source of relevance alone; from 1.
-/// Equal values share the better place.
+/// Equal values share the better place. Of a search that ran out of time, among those that were compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ranks {
     /// By the cosine; none where there is no vector to compare.

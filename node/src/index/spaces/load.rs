@@ -2,7 +2,7 @@ use super::LoadError;
 use super::batches::Batches;
 use super::table::{Table, Tables};
 use crate::index::files::{FileError, Files};
-use crate::index::image::{Image, SharedImage};
+use crate::index::image::{Image, LiveImage, SharedImage};
 use crate::index::lists::{self, Lists, Writer};
 use crate::index::settings::IndexSettings;
 use holdfast_core::codec::Stored;
@@ -11,7 +11,7 @@ use holdfast_core::keys::{Family, family_prefix, index_row};
 use holdfast_core::memory::IndexRow;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::Reader;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -229,7 +229,7 @@ impl Loader {
         for name in names {
             let opened = self.files.path(&load.space, &name).and_then(|path| Lists::open(&path, &load.space));
             match opened {
-                Ok((lists, seqs)) if self.settings.keeps_lists(lists.len()) => {
+                Ok((lists, seqs)) if self.settings.keeps_lists(lists.len(), lists.dims) => {
                     image.vectors.offer(lists, &seqs);
                 }
                 Ok(_) => self.discard(load, &name),
@@ -266,7 +266,7 @@ impl Loader {
         let is_wanted = || self.table.lock().is_current(load);
         let Image { vectors, columns, .. } = image;
         for arena in 0..vectors.arenas() {
-            if !self.settings.wants_lists(vectors.live(arena)) {
+            if !self.settings.wants_lists(vectors.live(arena), vectors.dims(arena)) {
                 continue;
             }
             if vectors.listed(arena).is_some() && vectors.tail(arena) > TAIL_MAX {
@@ -282,7 +282,8 @@ impl Loader {
             vectors.spilled(&self.files, &is_wanted)?;
             vectors.claimed();
             let is_small = |arena: &usize| {
-                vectors.listed(*arena).is_some() && !self.settings.keeps_lists(vectors.live(*arena))
+                let (live, dims) = (vectors.live(*arena), vectors.dims(*arena));
+                vectors.listed(*arena).is_some() && !self.settings.keeps_lists(live, dims)
             };
             if (0..vectors.arenas()).any(|arena| is_small(&arena)) {
                 return Ok(false);
@@ -299,7 +300,7 @@ impl Loader {
 fn publish(table: &Tables, load: &Arc<Load>, mut image: Image) -> Result<SharedImage, LoadError> {
     for round in 0.. {
         for event in load.buffered()? {
-            apply(&mut image, &event);
+            image.apply(&event);
         }
         let mut table = table.lock();
         // Under this lock no event comes: if none is left, the image has all of them.
@@ -307,17 +308,17 @@ fn publish(table: &Tables, load: &Arc<Load>, mut image: Image) -> Result<SharedI
         if !left.is_empty() && round < ROUNDS_MAX {
             drop(table);
             for event in &left {
-                apply(&mut image, event);
+                image.apply(event);
             }
             continue;
         }
         for event in &left {
-            apply(&mut image, event);
+            image.apply(event);
         }
         let size = image.size();
         reserve(&mut table, load, size.bytes)?;
         let damaged = Arc::clone(image.vectors.damage());
-        let image = Arc::new(RwLock::new(image));
+        let image = Arc::new(LiveImage::new(image));
         table.publish(load, image.clone(), size, damaged);
         return Ok(image);
     }
@@ -332,13 +333,5 @@ fn reserve(table: &mut Table, load: &Arc<Load>, bytes: usize) -> Result<(), Load
         Ok(())
     } else {
         Err(LoadError::Memory { needed: bytes, budget: table.budget() })
-    }
-}
-
-/// Brings an image up to date with one change of its space.
-pub(super) fn apply(image: &mut Image, event: &Event) {
-    match event {
-        Event::Put { seq, row, .. } => image.put(*seq, row),
-        Event::Remove { seq, .. } => image.remove(*seq),
     }
 }

@@ -5,13 +5,13 @@
 //! to it before it answers the writers. Delivery changes every live image, and is buffered by every
 //! load that is under way. [`Spaces::get`] answers
 //! - a live image: it took the events of each batch that was delivered, hence of each write that
-//!   was acknowledged; or
+//!   was acknowledged, or they wait beside it because somebody looked at it, and `get` puts them in first; or
 //! - an image loaded now. The load registers first and scans the store then. A batch delivered
 //!   before it registered is in the store, so the scan finds it; one delivered after is in the
 //!   buffer, which is applied before the image is published.
 //!
 //! # Why no recall sees a part of a batch
-//! A live image takes all of a batch under its write lock. The scan of a load is not of one point in
+//! A live image takes all of a batch under its write lock, at once or late. The scan of a load is not of one point in
 //! time: it may find one row of a batch and have missed another. Such a batch was open when the
 //! scan ended or delivered during it; the load waits until every batch that was open then is
 //! delivered, and applies them all. Events carry whole rows, so taking one twice changes nothing.
@@ -22,8 +22,8 @@
 //! one recall only, and call `get` after the recall's wait for its token**: then the promise above
 //! holds for the evicted too, since they took every batch that was delivered before `get`.
 //!
-//! Locks, in the order in which they may be taken: files or image, then table, then load; the batches' alone.
-//! Nothing waits under the lock of the table, and what leaves it is freed when it is open again.
+//! Locks, in the order in which they may be taken: files or image, then table, then load; the batches' alone, and
+//! what waits beside an image after the image. Nothing waits under the lock of the table, and what leaves it is freed when it is open again.
 
 mod batches;
 mod error;
@@ -32,13 +32,14 @@ mod table;
 
 use super::files::Files;
 use super::graph::Upkeep;
-use super::image::SharedImage;
+use super::image::{Image, SharedImage, TimedOut};
 use super::settings::IndexSettings;
 use batches::{Batches, OpenBatch};
 use holdfast_core::event::Event;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::Reader;
 use load::{Load, Loader};
+use parking_lot::RwLockWriteGuard;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -138,6 +139,7 @@ impl Spaces {
 
     fn with_files(budget_bytes: usize, settings: IndexSettings, files: Files) -> Self {
         let (table, files) = (Arc::new(Tables::new(budget_bytes)), Arc::new(files));
+        let settings = settings.within(budget_bytes);
         let upkeep = Upkeep::new(settings, Arc::clone(&table), Arc::clone(&files));
         let loader = Loader {
             table: Arc::clone(&table),
@@ -171,7 +173,12 @@ impl Spaces {
         let load = loop {
             let mut table = self.table.lock();
             match table.touch(space) {
-                Some(Entry::Live(live)) if !live.is_damaged() => return Ok(live.image.clone()),
+                Some(Entry::Live(live)) if !live.is_damaged() => {
+                    let image = live.image.clone();
+                    drop(table);
+                    self.catch_up(space, &image, deadline)?;
+                    return Ok(image);
+                }
                 Some(Entry::Live(_)) if is_second => {
                     return Err(LoadError::Damaged("they failed twice in a moment".into()));
                 }
@@ -278,20 +285,39 @@ impl Spaces {
             return;
         }
         for (space, (image, events)) in changed {
-            let mut writing = image.write();
-            for event in events {
-                load::apply(&mut writing, event);
+            if let Some(writing) = image.deliver(&events) {
+                self.count(space, &image, writing);
             }
-            let wants_upkeep = writing.wants_upkeep(self.upkeep.settings());
-            // Under the image's lock: what is counted last is what it has.
-            let mut table = self.table.lock();
-            table.resize(space, &image, writing.size(), writing.is_wasteful());
-            let left = table.unlock();
-            drop(writing);
-            drop(left);
-            if wants_upkeep {
-                self.upkeep.ask(space, &image);
-            }
+        }
+    }
+
+    /// Puts in what came while somebody looked at an image.
+    ///
+    /// # Errors
+    /// [`LoadError::Deadline`] if somebody still does then.
+    pub(crate) fn catch_up(
+        &self,
+        space: &SpaceKey,
+        image: &SharedImage,
+        deadline: Instant,
+    ) -> Result<(), LoadError> {
+        if let Some(writing) = image.catch_up(deadline).map_err(|TimedOut| LoadError::Deadline)? {
+            self.count(space, image, writing);
+        }
+        Ok(())
+    }
+
+    /// Counts what an image has after a change, and sees to its indices.
+    fn count(&self, space: &SpaceKey, image: &SharedImage, writing: RwLockWriteGuard<'_, Image>) {
+        let wants_upkeep = writing.wants_upkeep(self.upkeep.settings());
+        // Under the image's lock: what is counted last is what it has.
+        let mut table = self.table.lock();
+        table.resize(space, image, writing.size(), writing.is_wasteful());
+        let left = table.unlock();
+        drop(writing);
+        drop(left);
+        if wants_upkeep {
+            self.upkeep.ask(space, image);
         }
     }
 

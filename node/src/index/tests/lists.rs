@@ -13,7 +13,7 @@ use holdfast_core::ErrorCode;
 use holdfast_core::filter::Filter;
 use holdfast_core::score::Profile;
 use holdfast_core::space::SpaceKey;
-use parking_lot::RwLock;
+use holdfast_core::vector::Vector;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -110,6 +110,63 @@ fn vectors_go_to_the_file_while_a_space_is_loaded_and_come_back_from_it() {
     assert!(explained.exact && explained.index == "exact" && explained.hits[0].seq == 51);
 }
 
+/// A memory whose vector takes a kilobyte.
+fn wide(seq: u64) -> IndexRow {
+    let values: Vec<f32> = (0..512u64).map(|at| ((seq * 7_919 + at * 104_729) as f32).sin()).collect();
+    IndexRow { vector: Some(Vector::quantise(&values).unwrap()), ..placed(seq) }
+}
+
+#[test]
+fn a_space_whose_vectors_do_not_fit_into_the_memory_has_them_in_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, space) = (Store::default(), space("ann"));
+    let rows: Vec<_> = (1..=9_000).map(|seq| (seq, Some(wide(seq)))).collect();
+    store.write(&space, &rows);
+    let budget = 8 << 20;
+    // Fewer than the setting; and where it is off, there is no answer.
+    let settings = IndexSettings::default();
+    let off = IndexSettings { lists_from: 0, ..settings };
+    let error = Spaces::open(budget, off, dir.path()).unwrap().get(&space, &store, soon()).unwrap_err();
+    assert!(matches!(error, LoadError::Memory { .. }), "{error}");
+    for _ in 0..2 {
+        let spaces = Spaces::open(budget, settings, dir.path()).unwrap();
+        let image = spaces.get(&space, &store, soon()).unwrap();
+        spaces.settle_graphs();
+        let usage = spaces.usage();
+        assert_eq!((usage.lists, usage.graphs, usage.files_failed), (1, 0, 0), "{usage:?}");
+        assert!(usage.bytes < budget && spaces.peek(&space).is_some());
+        for seq in [1, 4_096, 4_097, 9_000] {
+            let vector = wide(seq).vector.unwrap();
+            let vector: Vec<f32> = vector.to_halves().map(half::f16::to_f32).collect();
+            assert_eq!(image.read().search(&plain(&vector)).unwrap().hits[0].seq, seq);
+        }
+    }
+}
+
+#[test]
+fn writes_do_not_wait_for_a_recall_and_the_next_one_sees_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, space) = (Store::default(), space("ann"));
+    let spaces = open(dir.path());
+    write(&spaces, &store, &space, 1..=1_000);
+    let image = listed(&spaces, &store, &space);
+    let bytes = spaces.usage().bytes;
+    let looking = image.read();
+    // This thread looks and writes: if writing waited, it would wait for ever.
+    write(&spaces, &store, &space, 1_001..=1_020);
+    remove(&spaces, &store, &space, 7..=9);
+    assert_eq!(looking.len(), 1_000);
+    // Who asks now waits no longer than its own deadline.
+    let hurried = spaces.get(&space, &store, Instant::now() + Duration::from_millis(10));
+    assert_eq!(hurried.unwrap_err(), LoadError::Deadline);
+    drop(looking);
+    let image = spaces.get(&space, &store, soon()).unwrap();
+    assert_eq!(image.read().len(), 1_017);
+    assert!(spaces.usage().bytes > bytes && spaces.usage().bytes == image.read().bytes());
+    assert_clean(&image, &space, &store);
+    assert_eq!(image.read().search(&plain(&vector(1_013))).unwrap().hits[0].seq, 1_013);
+}
+
 #[test]
 fn few_rows_that_pass_a_filter_are_compared_exactly() {
     let dir = tempfile::tempdir().unwrap();
@@ -139,6 +196,15 @@ fn few_rows_that_pass_a_filter_are_compared_exactly() {
     let late = Query { deadline: Some(Instant::now()), profile: Profile::Ebbinghaus, ..plain(&vector) };
     let late = image.read().search(&late).unwrap();
     assert!(!late.bound_met && !late.exact && !late.hits.is_empty(), "{late:?}");
+    // One that explains reads no more of the file then, and says so; with time it compares all.
+    let explained = |deadline| {
+        let query = Query { explain: true, deadline, profile: Profile::Ebbinghaus, ..plain(&vector) };
+        image.read().search(&query).unwrap()
+    };
+    let late = explained(Some(Instant::now()));
+    assert!(!late.bound_met && !late.exact && late.index == "ivf", "{late:?}");
+    let whole = explained(Some(soon()));
+    assert!(whole.bound_met && whole.exact && whole.index == "exact" && !whole.hits.is_empty());
 }
 
 #[test]
@@ -283,7 +349,7 @@ fn without_files_the_other_indices_answer() {
 pub(super) fn with_lists(image: Image, dir: &Path, probes: usize) -> SharedImage {
     let (files, space) = (Files::at(dir).unwrap(), space("ann"));
     let arenas = image.vectors.arenas();
-    let image: SharedImage = Arc::new(RwLock::new(image));
+    let image: SharedImage = Arc::new(LiveImage::new(image));
     for arena in 0..arenas {
         let site = Site { files: &files, space: &space, image: &image, is_wanted: &|| true };
         let mut built = build(&site, arena).unwrap();

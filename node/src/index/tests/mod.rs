@@ -39,7 +39,7 @@ const TEXTS: [&str; 12] = [
 ];
 
 /// A row with all that its text gives.
-fn row(id: &str, text: &str) -> IndexRow {
+pub(super) fn row(id: &str, text: &str) -> IndexRow {
     let terms = analyze(text);
     IndexRow {
         id: id.into(),

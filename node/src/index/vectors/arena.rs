@@ -52,15 +52,19 @@ impl Arena {
     /// Moves the vectors in memory to the file that is being written. Their slots stay the same.
     pub(super) fn spill(&mut self, seq_of: impl Fn(u32) -> u64) -> std::result::Result<(), FileError> {
         let Some(spilling) = &mut self.spilling else { return Ok(()) };
-        let mut entries = Vec::with_capacity(self.rows.len());
-        for (row, values) in self.rows.iter().zip(self.values.chunks_exact(self.dims.max(1))) {
-            let vector = Vector::from_halves(&lists::halves(values))
-                .map_err(|_| FileError::Damaged("a vector whose length is not 1"))?;
-            entries.push(lists::Entry { seq: seq_of(*row), vector, along: 0.0, beside: 1.0 });
+        let lists = self.values.chunks(self.dims.max(1) * lists::LIST_ROWS_MAX);
+        for (rows, values) in self.rows.chunks(lists::LIST_ROWS_MAX).zip(lists) {
+            let mut entries = Vec::with_capacity(rows.len());
+            for (row, values) in rows.iter().zip(values.chunks_exact(self.dims.max(1))) {
+                let vector = Vector::from_halves(&lists::halves(values))
+                    .map_err(|_| FileError::Damaged("a vector whose length is not 1"))?;
+                entries.push(lists::Entry { seq: seq_of(*row), vector, along: 0.0, beside: 1.0 });
+            }
+            spilling.writer.list(&entries, None)?;
         }
-        spilling.writer.list(&entries, None)?;
         spilling.rows.append(&mut self.rows);
-        self.values.clear();
+        // What was there before the file was begun may have been much.
+        self.values = Vec::new();
         Ok(())
     }
 
