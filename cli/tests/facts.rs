@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
+#[path = "golden/dialogues.rs"]
+mod dialogues;
 
 use common::{Api, Model, Server, scratch};
 use serde_json::{Value, json};
