@@ -115,8 +115,16 @@ fn a_short_run_of_recalls_measures_every_set() {
         assert!(arms[1]["recall_at_10"].as_f64().unwrap() > 0.999, "{set}");
         assert!(arms[0]["recall_at_10"].is_null(), "nothing to compare exact answers with: {set}");
     }
+    // Curves are of the largest single space, by both modes over three things.
+    let curves: Vec<_> = sets.iter().flat_map(|set| set["curves"].as_array().unwrap()).collect();
+    assert_eq!((curves.len(), sets[3]["curves"].as_array().unwrap().len()), (6, 6), "{out}");
+    for point in curves.iter().flat_map(|curve| curve["points"].as_array().unwrap()) {
+        assert!(point["at"].as_u64().unwrap() > 0 && point["per_s"].as_f64().unwrap() > 0.0, "{point}");
+        assert_eq!(point["failed"], 0, "{point}");
+    }
     let page = std::fs::read_to_string(folder.path().join("recall.md")).unwrap();
     assert!(page.contains("recall.svg") && page.contains("One space of 4000 memories"), "{page}");
+    assert!(page.contains("composite, over top_k") && page.contains("| 100 |"), "{page}");
     let plot = std::fs::read_to_string(folder.path().join("recall.svg")).unwrap();
     assert!(plot.contains("composite") && plot.contains("vector"), "{plot}");
     assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "what it made is removed");

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::result::{Arm, Closed, Latency, Open};
-use super::sets::{Mode, Question, Set, TOP_K};
+use super::sets::{Mode, Question, SHARES, Set, TOP_K};
 use crate::client::{AddRequest, AddStatus, Client, RecallAnswer};
 use crate::cluster::Cluster;
 use crate::load::{Arrivals, LoadResult, Outcome, Percentiles, Plan, Workload, run};
@@ -58,7 +58,7 @@ pub(super) async fn ask(
 ) -> Result<(Vec<RecallAnswer>, Latency)> {
     let asked: Vec<(RecallAnswer, Duration)> = stream::iter(questions)
         .map(|question| async move {
-            let (user, request) = (Set::user(question.space), question.request(mode));
+            let (user, request) = (Set::user(question.space), question.request(mode, TOP_K, SHARES));
             let begin = Instant::now();
             let answer = client.recall(&user, &request).await?;
             anyhow::Ok((answer, begin.elapsed()))
@@ -77,18 +77,34 @@ pub(super) async fn ask(
     Ok((asked.into_iter().map(|(answer, _)| answer).collect(), latency))
 }
 
+/// How questions are asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) mode: Mode,
+    pub(super) top_k: usize,
+    /// Memories in 1,000 that pass the filter.
+    pub(super) per_mille: usize,
+}
+
+impl Asked {
+    pub(super) fn new(mode: Mode) -> Self {
+        Self { mode, top_k: TOP_K, per_mille: SHARES }
+    }
+}
+
 /// Questions as a load.
 struct Recalls {
     client: Client,
-    asked: Arc<Vec<Question>>,
-    mode: Mode,
+    questions: Arc<Vec<Question>>,
+    asked: Asked,
 }
 
 impl Workload for Recalls {
     async fn perform(&self, number: u64) -> Outcome {
-        let at = usize::try_from(number).unwrap_or_default() % self.asked.len();
-        let question = &self.asked[at];
-        let answer = self.client.recall(&Set::user(question.space), &question.request(self.mode)).await;
+        let at = usize::try_from(number).unwrap_or_default() % self.questions.len();
+        let (question, Asked { mode, top_k, per_mille }) = (&self.questions[at], self.asked);
+        let request = question.request(mode, top_k, per_mille);
+        let answer = self.client.recall(&Set::user(question.space), &request).await;
         Outcome { kind: "recall", result: answer.map(drop).map_err(|error| error.code().to_owned()) }
     }
 }
@@ -113,7 +129,7 @@ pub(super) async fn arm(
     };
     let mut closed = Vec::new();
     for clients in CLIENTS {
-        closed.push(one_closed(cluster, questions, mode, clients, time).await?);
+        closed.push(one_closed(cluster, questions, Asked::new(mode), clients, time).await?);
     }
     let reached = closed.last().map_or(0.0, |closed| closed.per_s);
     let share = |of: fn(&RecallAnswer) -> Option<bool>| {
@@ -131,7 +147,7 @@ pub(super) async fn arm(
         bound_met: share(|answer| answer.bound_met),
         recall_at_10,
         scored: mean(answers.iter().map(|answer| answer.scored.unwrap_or(0) as f64)),
-        open: open(cluster, questions, mode, (reached / 2.0).max(1.0), time).await?,
+        open: open(cluster, questions, Asked::new(mode), (reached / 2.0).max(1.0), time).await?,
         closed,
     };
     Ok((arm, answers))
@@ -147,16 +163,17 @@ pub(super) fn composite_recall(answers: &[RecallAnswer], exact: &[RecallAnswer])
     }))
 }
 
-async fn one_closed(
+/// So many clients, each of which asks when its last question is answered.
+pub(super) async fn one_closed(
     cluster: &Cluster,
     questions: &Arc<Vec<Question>>,
-    mode: Mode,
+    asked: Asked,
     clients: usize,
     time: Duration,
 ) -> Result<Closed> {
     let before = cluster.cpu_by_role()?;
     let begin = Instant::now();
-    let result = go(cluster, questions, mode, Arrivals::Closed, clients, time).await?;
+    let result = go(cluster, questions, asked, Arrivals::Closed, clients, time).await?;
     let after = cluster.cpu_by_role()?;
     let (answered, failed, latency) = figures(&result)?;
     // All questions of the time, so that what was answered at its edges counts on both sides.
@@ -174,12 +191,12 @@ async fn one_closed(
 async fn open(
     cluster: &Cluster,
     questions: &Arc<Vec<Question>>,
-    mode: Mode,
+    asked: Asked,
     rate_per_s: f64,
     time: Duration,
 ) -> Result<Open> {
     let clients = CLIENTS.last().copied().unwrap_or(1) * 4;
-    let result = go(cluster, questions, mode, Arrivals::Open { rate_per_s }, clients, time).await?;
+    let result = go(cluster, questions, asked, Arrivals::Open { rate_per_s }, clients, time).await?;
     let (_, failed, latency) = figures(&result)?;
     Ok(Open { per_s: rate_per_s, failed, not_sent: result.not_sent + result.unfinished, latency })
 }
@@ -187,7 +204,7 @@ async fn open(
 async fn go(
     cluster: &Cluster,
     questions: &Arc<Vec<Question>>,
-    mode: Mode,
+    asked: Asked,
     arrivals: Arrivals,
     clients: usize,
     time: Duration,
@@ -200,7 +217,7 @@ async fn go(
         operations_max: OPERATIONS_MAX,
         seed: 1,
     };
-    run(plan, Recalls { client: cluster.rest_client()?, asked: Arc::clone(questions), mode }).await
+    run(plan, Recalls { client: cluster.rest_client()?, questions: Arc::clone(questions), asked }).await
 }
 
 /// Answered, failed, latencies.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
+mod curves;
 mod measure;
 mod plot;
 mod report;
@@ -68,7 +69,7 @@ pub struct RecallArgs {
     /// How much is measured
     #[arg(long, value_enum, default_value = "small")]
     scale: Scale,
-    /// Measured seconds of each of the six loops of a set
+    /// Measured seconds of each of the six loops of a set, and of each point of a curve
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
     /// Folder for the data of the servers, on the disk to be measured; made if it is missing, and
@@ -92,9 +93,14 @@ pub async fn run(args: &RecallArgs) -> Result<()> {
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
     let time = Duration::from_secs(args.seconds.into());
     let mut sets = Vec::new();
-    for (shape, dims) in shapes(args.scale) {
+    let shapes = shapes(args.scale);
+    let alone = |shape: &Shape| if let Shape::One { memories } = shape { *memories } else { 0 };
+    let largest = shapes.iter().max_by_key(|(shape, _)| alone(shape)).copied();
+    for (shape, dims) in shapes {
         let folder = tempfile::Builder::new().prefix("holdfast-bench-").tempdir_in(&args.folder)?;
-        let result = measure_set(folder.path(), shape, dims, time).await?;
+        // Every set takes its time; curves are of one of them.
+        let curves = (Some((shape, dims)) == largest).then_some(args.scale);
+        let result = measure_set(folder.path(), shape, dims, time, curves).await?;
         eprint!("{}", report::set(&result));
         sets.push(result);
     }
@@ -146,7 +152,13 @@ fn shapes(scale: Scale) -> Vec<(Shape, usize)> {
     }
 }
 
-async fn measure_set(folder: &Path, shape: Shape, dims: usize, time: Duration) -> Result<SetResult> {
+async fn measure_set(
+    folder: &Path,
+    shape: Shape,
+    dims: usize,
+    time: Duration,
+    with_curves: Option<Scale>,
+) -> Result<SetResult> {
     let set = Set::new(shape, dims, SEED);
     let mut cluster = Cluster::start(folder, SHARDS, true).await?;
     let stored_per_s = store(&cluster.rest_client()?, &set).await?;
@@ -168,6 +180,10 @@ async fn measure_set(folder: &Path, shape: Shape, dims: usize, time: Duration) -
     for mode in Mode::ALL {
         arms.push(arm(&cluster, &set, &questions, mode, time).await?);
     }
+    let curves = match with_curves {
+        Some(scale) => curves::curves(&cluster, scale, &questions, time).await?,
+        None => Vec::new(),
+    };
     if arms.iter().any(|(arm, _)| arm.mode == Mode::Composite && arm.exact < 1.0) {
         restart(&mut cluster, &EXACT).await?;
         for (arm, answers) in arms.iter_mut().filter(|(arm, _)| arm.mode == Mode::Composite) {
@@ -188,6 +204,7 @@ async fn measure_set(folder: &Path, shape: Shape, dims: usize, time: Duration) -
         active_bytes_per_memory: (active > 0).then(|| grown as f64 / active as f64),
         cold,
         arms: arms.into_iter().map(|(arm, _)| arm).collect(),
+        curves,
     })
 }
 

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::result::{Arm, Latency, Outcome, SetResult};
+use super::result::{Arm, Curve, Latency, Outcome, Over, SetResult};
 use super::sets::Shape;
 
 /// The figures of one set as text.
 pub(super) fn set(set: &SetResult) -> String {
-    format!("{}\n{}", facts(set), arms(set))
+    format!("{}\n{}{}", facts(set), arms(set), curves(set))
 }
 
 /// The figures of all sets as text.
@@ -34,9 +34,9 @@ pub(super) fn markdown(outcome: &Outcome, drawing: &str) -> String {
          all of them, for the composite score from the same cluster with exact indices.\n\
          - **cold**: the first question to a space after a restart of the nodes.\n\n",
     );
-    let _ = writeln!(text, "![Latency over the size of a space]({drawing})\n");
+    let _ = writeln!(text, "![Latency over the size of a space, and over what is asked of one]({drawing})\n");
     for set in &outcome.sets {
-        let _ = writeln!(text, "## {}\n\n{}\n\n{}", title(set), facts(set), arms(set));
+        let _ = writeln!(text, "## {}\n\n{}\n\n{}{}", title(set), facts(set), arms(set), curves(set));
     }
     let setup = &outcome.setup;
     let _ = writeln!(
@@ -106,6 +106,37 @@ fn arms(set: &SetResult) -> String {
         .sum();
     if failed > 0 {
         let _ = writeln!(text, "\n{failed} questions failed or were not sent.");
+    }
+    text
+}
+
+fn curves(set: &SetResult) -> String {
+    let mut text = String::new();
+    for Curve { mode, over, points } in &set.curves {
+        let over = match over {
+            Over::TopK => "top_k",
+            Over::PerMille => "memories in 1,000 that pass the filter",
+            Over::Clients => "clients",
+        };
+        let _ = writeln!(
+            text,
+            "\n{}, over {over}:\n\n| {over} | answers/s | p50, ms | p99, ms | CPU router, ms | CPU nodes, ms |\n\
+             | ---: | ---: | ---: | ---: | ---: | ---: |",
+            mode.name()
+        );
+        for point in points {
+            let closed = &point.closed;
+            let _ = writeln!(
+                text,
+                "| {} | {:.0} | {:.2} | {:.2} | {:.3} | {:.3} |",
+                point.at,
+                closed.per_s,
+                closed.latency.p50_us as f64 / 1e3,
+                closed.latency.p99_us as f64 / 1e3,
+                closed.router_us / 1e3,
+                closed.nodes_us / 1e3,
+            );
+        }
     }
     text
 }

@@ -43,6 +43,36 @@ pub(super) struct SetResult {
     /// First questions to spaces that were not in memory.
     pub(super) cold: Latency,
     pub(super) arms: Vec<Arm>,
+    /// Of the largest single space of a scale.
+    pub(super) curves: Vec<Curve>,
+}
+
+/// What a curve is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Over {
+    /// How many hits are asked for.
+    TopK,
+    /// How many memories in 1,000 pass the filter; 1,000 is no filter.
+    PerMille,
+    /// How many ask at once.
+    Clients,
+}
+
+/// The same questions, asked in another way from point to point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Curve {
+    pub(super) mode: Mode,
+    pub(super) over: Over,
+    pub(super) points: Vec<Point>,
+}
+
+/// A point of a curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Point {
+    pub(super) at: usize,
+    #[serde(flatten)]
+    pub(super) closed: Closed,
 }
 
 /// Latencies in microseconds.

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::client::{NewMemory, RecallRequest, Situation};
 use crate::load::statement;
@@ -17,6 +17,8 @@ use crate::load::statement;
 const MODEL: &str = "bench";
 /// How many memories an answer has at most.
 pub(super) const TOP_K: usize = 10;
+/// Memories have a number below this, equally often, by which a filter can let through a share of them.
+pub(super) const SHARES: usize = 1_000;
 /// Largest space of a set of users.
 const SPACE_MAX: usize = 20_000;
 /// Spread of the sizes of spaces: the deviation of their logarithm.
@@ -139,6 +141,7 @@ impl Set {
             content: self.text(row),
             importance: Some(f64::from(rng.random_range(0..=10u8)) / 10.0),
             event_time: Some(format!("2026-{month:02}-{day:02}T{hour:02}:00:00Z")),
+            metadata: Some(Map::from_iter([("share".to_owned(), Value::from(row * 7 % SHARES))])),
             embedding: Some(encoded(self.vector(row))),
             embedding_model: Some(MODEL.to_owned()),
             ..NewMemory::default()
@@ -198,14 +201,15 @@ impl Set {
 }
 
 impl Question {
-    /// The call that asks it.
-    pub(super) fn request(&self, mode: Mode) -> RecallRequest {
+    /// The call that asks it for so many hits among so many in 1,000 memories.
+    pub(super) fn request(&self, mode: Mode, top_k: usize, per_mille: usize) -> RecallRequest {
         let vector = mode == Mode::Vector;
         RecallRequest {
             query: if vector { String::new() } else { self.text.clone() },
             embedding: Some(encoded(&self.vector)),
             embedding_model: Some(MODEL.to_owned()),
-            top_k: u32::try_from(TOP_K).unwrap_or(u32::MAX),
+            top_k: u32::try_from(top_k).unwrap_or(u32::MAX),
+            filter: (per_mille < SHARES).then(|| json!({"metadata.share": {"$lt": per_mille}})),
             relevance: vector.then(|| "vector".to_owned()),
             // Some of the texts say that something changed; what they seem to replace is to be found, too.
             conflicts: Some("all".to_owned()),
