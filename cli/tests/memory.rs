@@ -42,6 +42,48 @@ async fn chinese_is_found_by_meaning_across_languages() {
     assert!(ready.to_string().contains("use-multilingual-v3"), "{ready}");
 }
 
+/// A service that embeds: texts with "tea" or 茶 lie together, all others elsewhere.
+async fn embedding_service() -> String {
+    let embed = async |body: axum::Json<Value>| {
+        let texts = body["input"].as_array().unwrap().iter();
+        let vector =
+            |text: &str| if text.contains("tea") || text.contains('茶') { [1, 0, 0] } else { [0, 1, 0] };
+        let data: Vec<Value> = texts
+            .enumerate()
+            .map(|(at, text)| json!({"index": at, "embedding": vector(text.as_str().unwrap())}))
+            .collect();
+        axum::Json(json!({ "data": data }))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = axum::Router::new().route("/v1/embeddings", axum::routing::post(embed));
+    tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+    format!("http://{address}/v1")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_embedded_default_can_use_another_model() {
+    let data = scratch();
+    let url = embedding_service().await;
+    let server = Server::start_configured(data.path(), |command| {
+        let settings = [("URL", url.as_str()), ("MODEL", "tea-or-not"), ("DIMS", "3")];
+        command.envs(settings.map(|(name, value)| (format!("HOLDFAST_EMBEDDER__{name}"), value)));
+    });
+    let api = server.api();
+    let (_, ready) = api.get("/readyz").await;
+    assert_eq!(ready["embedder"], "tea-or-not", "{ready}");
+    api.add("ann", &["我喜欢喝绿茶", "The quarterly report is due on Friday."]).await;
+    // No word in common, in another language: found by what the service says.
+    assert_eq!(api.recall("ann", &json!({"query": "some tea?", "top_k": 1})).await, ["我喜欢喝绿茶"]);
+
+    // Settings that make no sense are said, and nothing starts.
+    let mut command = std::process::Command::new(common::cluster::program_path());
+    command.args(["dev", "--ephemeral"]).env("HOLDFAST_EMBEDDER__URL", &url);
+    let ended = command.output().unwrap();
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && error.contains("embedder.model"), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_context_is_assembled_within_its_budget() {
     let data = scratch();

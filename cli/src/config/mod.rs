@@ -95,6 +95,14 @@ impl SourceArgs {
         Ok(self.read(Role::Nobody, std::env::vars_os())?.0.cluster)
     }
 
+    /// The model that texts are embedded with, for a process that has no role of the others.
+    ///
+    /// # Errors
+    /// [`ClientError::Usage`] with everything that is wrong.
+    pub(crate) fn load_embedder(&self) -> anyhow::Result<EmbedderSection> {
+        Ok(self.read(Role::Nobody, std::env::vars_os())?.0.embedder)
+    }
+
     /// The configuration, and where its values come from.
     fn read(
         &self,

@@ -1,16 +1,18 @@
 //! `holdfast dev`: the embedded default. The same nodes and router as in production, in one
-//! process on loopback.
+//! process on loopback. Its model can be another one: the settings `[embedder]` are read from the environment.
 
 mod cluster;
 mod data;
 
+use crate::config::SourceArgs;
+use crate::process::embedder;
 use anyhow::{Context, Result};
 use clap::Args;
 use cluster::{Nodes, TENANT};
 use data::{Cluster, DataDir};
 use holdfast_bench::client::ClientError;
 use holdfast_core::access::{ApiKeyRow, Rights};
-use holdfast_models::{Embedder, default_model_dir, open_builtin};
+use holdfast_models::Embedder;
 use holdfast_router::{Router, RouterConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -88,7 +90,8 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let path = temporary.as_ref().map_or(args.data.as_path(), |dir| dir.path());
     let dirs = Arc::new(DataDir::take(path)?);
     let cluster = the_cluster(&dirs, &args)?;
-    let embedder = tokio::task::spawn_blocking(open_embedder).await??;
+    let section = SourceArgs::default().load_embedder()?;
+    let embedder = tokio::task::spawn_blocking(move || embedder::open(&section)).await??;
     let key_row = key_row(&cluster.key)?;
 
     let tuning = Tuning::of(&args);
@@ -186,14 +189,6 @@ fn the_cluster(dirs: &DataDir, args: &DevArgs) -> Result<Cluster> {
     };
     dirs.write(&cluster)?;
     Ok(cluster)
-}
-
-/// The built-in model, if its weights are on this machine. A damaged file is an error: running
-/// without meaning, unasked, would be a silent loss.
-fn open_embedder() -> Result<Option<Arc<dyn Embedder>>> {
-    let folder = default_model_dir()?;
-    open_builtin(&folder)
-        .with_context(|| format!("the embedding model in {} cannot be used", folder.display()))
 }
 
 fn print_banner(

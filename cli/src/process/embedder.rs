@@ -10,7 +10,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// A model that is there and cannot be used, or settings that cannot.
-pub(super) fn open(section: &EmbedderSection) -> Result<Option<Arc<dyn Embedder>>> {
+pub(crate) fn open(section: &EmbedderSection) -> Result<Option<Arc<dyn Embedder>>> {
     if let Some(settings) = section.remote()? {
         let remote =
             RemoteEmbedder::new(settings).context("the embedding service cannot be used (embedder.*)")?;

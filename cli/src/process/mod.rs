@@ -1,6 +1,6 @@
 //! `holdfast node` and `holdfast router`: the processes of a cluster.
 
-mod embedder;
+pub(crate) mod embedder;
 pub(crate) mod node;
 pub(crate) mod router;
 

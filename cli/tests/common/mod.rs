@@ -40,13 +40,21 @@ impl Server {
     }
 
     pub fn start_with(data: &Path, model: Model, arguments: &[&str]) -> Self {
+        Self::start_configured(data, |command| {
+            command.args(arguments);
+            if model == Model::Absent {
+                command.env("HOLDFAST_MODEL_DIR", data.join("no-model"));
+            }
+        })
+    }
+
+    /// With what `configure` gives the command.
+    pub fn start_configured(data: &Path, configure: impl FnOnce(&mut Command)) -> Self {
         let (http, admin) = (free_address(), free_address());
         let mut command = Command::new(cluster::program_path());
-        command.args(["dev", "--http", &http, "--admin", &admin, "--data"]).arg(data).args(arguments);
+        command.args(["dev", "--http", &http, "--admin", &admin, "--data"]).arg(data);
         command.env_remove("HOLDFAST_DEV_KEY").stdout(Stdio::piped()).stderr(Stdio::inherit());
-        if model == Model::Absent {
-            command.env("HOLDFAST_MODEL_DIR", data.join("no-model"));
-        }
+        configure(&mut command);
         let mut child = command.spawn().unwrap();
         let (url, key) = wait_ready(&mut child);
         Self { child, url, admin: format!("http://{admin}"), key }
