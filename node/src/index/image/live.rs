@@ -42,7 +42,7 @@ impl LiveImage {
     }
 
     /// Looks at it to change what is no change of the space: its indices.
-    pub(in crate::index) fn write(&self) -> RwLockWriteGuard<'_, Image> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Image> {
         self.image.write()
     }
 
