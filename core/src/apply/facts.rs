@@ -422,7 +422,8 @@ fn stand(row: &mut IndexRow, facts: &[FactRow]) {
     };
 }
 
-/// Whether a newer memory may say otherwise. The number of links is bounded.
+/// Whether a newer memory may say otherwise. The number of links is bounded. What only happened (a steak that was
+/// eaten) is held against a rule and takes no place: who asks is shown both.
 fn is_older<S: State>(
     context: &Context<'_, S>,
     space: &SpaceKey,
@@ -432,6 +433,10 @@ fn is_older<S: State>(
     let said_us = |row: &IndexRow| row.valid_from_us.unwrap_or(row.event_us);
     for id in &memory.possible_conflicts {
         let Some(other) = context.rows.memory(space, id)? else { continue };
+        let happened = |statement: &Statement| matches!(statement.mode, Mode::Evidence { .. });
+        if !other.statements.is_empty() && other.statements.iter().all(happened) {
+            continue;
+        }
         let other_row = context.rows.index_row(space, other.seq)?;
         if (said_us(&other_row), other.seq) > (said_us(row), memory.seq) {
             return Ok(true);

@@ -66,7 +66,8 @@ async fn steak_is_held_against_the_vegetarian() {
             (&json!("active"), &json!([steak["id"]]))
         );
         let count = |body: Value| body["results"].as_array().unwrap().len();
-        assert_eq!(count(api.recall(json!({"query": rule})).await.ok(200)), 1, "the newer one");
+        // What happened once says that there is a conflict, and hides no rule.
+        assert_eq!(count(api.recall(json!({"query": rule})).await.ok(200)), 2);
         assert_eq!(count(api.recall(json!({"query": rule, "conflicts": "mark"})).await.ok(200)), 2);
     }
 }

@@ -12,7 +12,7 @@ const ADVERBS: &[&str] = &[
     "these days", "nowadays", "at the moment", "do", "does", "even", "permanently", "现在", "目前", "已经", "刚刚",
     "刚", "一直", "都", "还", "也", "最近", "以后", "从现在起", "今后", "就", "真的", "其实", "非常", "特别", "很",
     "超", "超级", "最", "挺", "比较", "更", "好", "平时", "通常", "一般", "经常", "总是", "今天", "今晚", "这几天",
-    "如今", "正在", "开始", "终于", "正式", "会", "可",
+    "如今", "正在", "开始", "终于", "正式", "会", "可", "又", "再次", "重新",
 ];
 
 /// Words at either end of a clause that say nothing of what it states. Their meaning as cues is taken
