@@ -78,6 +78,7 @@ fn look(state: &ShardState, due: &Due) -> Result<Vec<Hint>, Fault> {
         now_us: due.at_us,
         log_now_us: due.at_us,
         top_k: similar::CANDIDATES,
+        deadline: Some(Instant::now() + TIMEOUT),
         ..Query::default()
     };
     let image = state.spaces().get(&due.space, &store, Instant::now() + TIMEOUT)?;

@@ -234,6 +234,17 @@ impl Cluster {
         }
     }
 
+    /// The sum of a metric without labels over the nodes.
+    pub(crate) async fn nodes_metric(&self, name: &str) -> Result<f64> {
+        let mut sum = 0.0;
+        for address in &self.operators {
+            let text = reqwest::get(format!("http://{address}/metrics")).await?.text().await?;
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+            sum += value.with_context(|| format!("a node has no metric {name}"))?;
+        }
+        Ok(sum)
+    }
+
     /// Kills a node's process as a crash would.
     pub(crate) async fn kill_node(&mut self, index: usize) -> Result<()> {
         match self.nodes.get_mut(index).and_then(Option::take) {

@@ -40,7 +40,10 @@ const COLD_MAX: usize = 200;
 const EQUAL_MAX: Duration = Duration::from_secs(600);
 /// Nodes make graphs of spaces with at least so many vectors, by default.
 const GRAPH_FROM: usize = 20_000;
-/// How long graphs may take to be built after the first question.
+/// What a node has once it has put the vectors of a space into lists. While they are in a file in no order, the
+/// index is called `ivf` already.
+const LISTS_BUILT: &str = "holdfast_lists_built_total";
+/// How long graphs or lists may take to be built after the first question.
 const BUILD_MAX: Duration = Duration::from_secs(1_800);
 /// Time between two looks at whether they are.
 const BUILD_PAUSE: Duration = Duration::from_millis(500);
@@ -231,13 +234,16 @@ async fn wait_built(cluster: &Cluster, set: &Set) -> Result<()> {
     let begin = std::time::Instant::now();
     loop {
         let (answers, _) = ask(&client, &questions, Mode::Vector, 1).await?;
-        if answers.iter().all(|answer| answer.index.as_deref() != Some("exact")) {
+        let index = answers.first().and_then(|answer| answer.index.as_deref());
+        let is_built = match index {
+            Some("ivf") => cluster.nodes_metric(LISTS_BUILT).await? > 0.0,
+            index => index != Some("exact"),
+        };
+        if is_built {
             return Ok(());
         }
         if begin.elapsed() > BUILD_MAX {
-            eprintln!(
-                "the graph of {largest} memories was not built within {BUILD_MAX:?}: answers are exact"
-            );
+            eprintln!("the index of {largest} memories was not built within {BUILD_MAX:?}");
             return Ok(());
         }
         tokio::time::sleep(BUILD_PAUSE).await;

@@ -95,12 +95,14 @@ impl SourceArgs {
         Ok(self.read(Role::Nobody, std::env::vars_os())?.0.cluster)
     }
 
-    /// The model that texts are embedded with, for a process that has no role of the others.
+    /// The model that texts are embedded with, for a process that has no role of the others: settings of other
+    /// sections in the environment are none of its business.
     ///
     /// # Errors
     /// [`ClientError::Usage`] with everything that is wrong.
     pub(crate) fn load_embedder(&self) -> anyhow::Result<EmbedderSection> {
-        Ok(self.read(Role::Nobody, std::env::vars_os())?.0.embedder)
+        let ours = |name: &OsString| name.to_string_lossy().starts_with("HOLDFAST_EMBEDDER__");
+        Ok(self.read(Role::Nobody, std::env::vars_os().filter(|(name, _)| ours(name)))?.0.embedder)
     }
 
     /// The configuration, and where its values come from.

@@ -88,9 +88,9 @@ pub(crate) async fn run(args: DevArgs) -> Result<()> {
     let temporary =
         args.ephemeral.then(|| tempfile::Builder::new().prefix("holdfast-dev-").tempdir()).transpose()?;
     let path = temporary.as_ref().map_or(args.data.as_path(), |dir| dir.path());
+    let section = SourceArgs::default().load_embedder()?;
     let dirs = Arc::new(DataDir::take(path)?);
     let cluster = the_cluster(&dirs, &args)?;
-    let section = SourceArgs::default().load_embedder()?;
     let embedder = tokio::task::spawn_blocking(move || embedder::open(&section)).await??;
     let key_row = key_row(&cluster.key)?;
 

@@ -434,7 +434,7 @@ fn is_older<S: State>(
     for id in &memory.possible_conflicts {
         let Some(other) = context.rows.memory(space, id)? else { continue };
         let happened = |statement: &Statement| matches!(statement.mode, Mode::Evidence { .. });
-        if !other.statements.is_empty() && other.statements.iter().all(happened) {
+        if other.whole && !other.statements.is_empty() && other.statements.iter().all(happened) {
             continue;
         }
         let other_row = context.rows.index_row(space, other.seq)?;

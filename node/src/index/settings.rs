@@ -63,9 +63,14 @@ impl IndexSettings {
         self.keeps(self.lists_from, vectors) || self.is_too_large(vectors.saturating_mul(2), dims)
     }
 
+    /// Whether a space may have lists at all.
+    pub(super) fn may_have_lists(&self) -> bool {
+        self.choice == IndexChoice::Auto && self.lists_from > 0
+    }
+
     fn is_too_large(&self, vectors: usize, dims: usize) -> bool {
         let bytes = vectors.saturating_mul(dims).saturating_mul(size_of::<numkong::f16>());
-        self.choice == IndexChoice::Auto && self.lists_from > 0 && bytes > self.vectors_bytes_max
+        self.may_have_lists() && bytes > self.vectors_bytes_max
     }
 
     fn wants(&self, from: usize, vectors: usize) -> bool {

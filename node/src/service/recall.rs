@@ -1,9 +1,10 @@
 use super::reads::Rows;
 use super::{NodeService, facts, refusals, stated, why_not};
 use crate::index::{
-    Answer, AsOf, Beside, Conflicts, Hit, Image, LoadError, Preference, Query, RelevanceMode,
+    Answer, AsOf, Beside, Conflicts, Hit, Image, LoadError, Preference, Query, RelevanceMode, SharedImage,
 };
 use crate::metrics::{RecallMetrics, Step};
+use crate::shard::ShardState;
 use holdfast_core::access::Rights;
 use holdfast_core::apply::last_applied_us;
 use holdfast_core::filter::Filter;
@@ -33,6 +34,7 @@ impl NodeService {
         let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
         let metrics = self.inner.metrics.recalls.clone();
+        free(&state, &space, deadline).await;
         self.on_search_pool(deadline, move || {
             metrics.step(Step::Wait, asked);
             let begin = Instant::now();
@@ -91,6 +93,7 @@ impl NodeService {
         let seen = Some(self.seen(group, &replica.state));
         let state = Arc::clone(&replica.state);
         let metrics = self.inner.metrics.recalls.clone();
+        free(&state, &space, deadline).await;
         self.on_search_pool(deadline, move || {
             let rows = Rows::open(&state, space.clone())?;
             let search = Search { rows: &rows, request: &request, trace: None, deadline, metrics: &metrics };
@@ -109,6 +112,13 @@ impl NodeService {
             })
         })
         .await
+    }
+}
+
+/// Waits, on no thread, while somebody reads the space from the disk and it has changed meanwhile.
+async fn free(state: &ShardState, space: &SpaceKey, deadline: Instant) {
+    while state.spaces().is_held(space) && Instant::now() < deadline {
+        tokio::time::sleep(HELD_PAUSE).await;
     }
 }
 
@@ -203,13 +213,17 @@ impl Search<'_> {
         let load = || state.spaces().get(space, &state.reader(), deadline).map_err(not_loaded);
         let image = load()?;
         metrics.step(Step::Load, loading);
-        let answer = work(&image.read(), &query);
-        if answer.is_ok() || !image.read().is_damaged() {
+        let read = |image: &SharedImage| match image.read_until(deadline) {
+            Some(image) => Ok((work(&image, &query), image.is_damaged())),
+            None => Err(refusals::too_late("waiting for the space")),
+        };
+        let (answer, is_damaged) = read(&image)?;
+        if answer.is_ok() || !is_damaged {
             return answer;
         }
         // The next image is loaded without the file that could not be read.
         drop(image);
-        work(&load()?.read(), &query)
+        read(&load()?)?.0
     }
 }
 

@@ -12,8 +12,8 @@ const STEP_ROWS: usize = 128;
 const WHOLE_ROWS_MAX: usize = 1024;
 /// So long a step waits for who looks at the image, while applies of the shard wait for the step.
 const FREE_WITHIN: Duration = Duration::from_millis(20);
-/// Steps that are tried in vain before the check is given up.
-const VAIN_MAX: usize = 100;
+/// Attempts at one step that are in vain before the check is given up.
+const VAIN_MAX: usize = 200;
 
 impl ShardState {
     /// Compares the live image of a space with its stored rows. `pace` is told the rows of each step
@@ -35,17 +35,22 @@ impl ShardState {
         loop {
             // Between two batches image and rows are of one moment, once nothing waits beside the image.
             let applying = self.applying.lock();
-            match self.spaces.catch_up(space, &shared, Instant::now() + FREE_WITHIN) {
-                Err(LoadError::Deadline) if vain < VAIN_MAX => {
-                    vain += 1;
-                    drop(applying);
-                    pace(step_rows);
-                    continue;
+            let soon = Instant::now() + FREE_WITHIN;
+            let image = match self.spaces.catch_up(space, &shared, soon) {
+                Ok(()) => shared.read_until(soon),
+                Err(LoadError::Deadline) => None,
+                Err(error) => return Err(error),
+            };
+            let Some(image) = image else {
+                drop(applying);
+                vain += 1;
+                if vain > VAIN_MAX {
+                    return Err(LoadError::Held);
                 }
-                caught_up => caught_up?,
-            }
-            steps += 1;
-            let image = shared.read();
+                std::thread::sleep(FREE_WITHIN);
+                continue;
+            };
+            (steps, vain) = (steps + 1, 0);
             let ended = verifier.step(&image, &self.reader(), step_rows)?;
             if ended {
                 let is_at_rest = steps == 1 || self.visible() == begin;

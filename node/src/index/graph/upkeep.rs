@@ -9,7 +9,7 @@ use crate::index::settings::IndexSettings;
 use crate::index::spaces::Tables;
 use holdfast_core::space::SpaceKey;
 use parking_lot::{Condvar, Mutex};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -59,7 +59,8 @@ impl Trade {
 #[derive(Debug)]
 pub(in crate::index) struct Upkeep {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// By their names.
+    threads: Mutex<BTreeMap<String, JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -121,18 +122,20 @@ impl Upkeep {
 
     fn start(&self) {
         let mut threads = self.threads.lock();
-        if !threads.is_empty() {
-            return;
-        }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let graphs =
             (0..(cores / 4).clamp(1, THREADS_MAX)).map(|number| (Trade::Graphs, format!("graphs-{number}")));
         for (trade, name) in graphs.chain([(Trade::Lists, "lists-0".to_owned())]) {
+            if threads.contains_key(&name) {
+                continue;
+            }
             let shared = Arc::clone(&self.shared);
-            match std::thread::Builder::new().name(name).spawn(move || shared.run(trade)) {
-                Ok(thread) => threads.push(thread),
+            match std::thread::Builder::new().name(name.clone()).spawn(move || shared.run(trade)) {
+                Ok(thread) => drop(threads.insert(name, thread)),
                 // Without threads the scan goes on answering.
-                Err(error) => tracing::warn!(%error, "no thread for building indices"),
+                Err(error) => {
+                    tracing::warn!(%error, name, "no thread for building indices; it is tried again")
+                }
             }
         }
     }
@@ -142,7 +145,7 @@ impl Drop for Upkeep {
     fn drop(&mut self) {
         self.shared.state.lock().stopped = true;
         self.shared.wake.notify_all();
-        for thread in self.threads.lock().drain(..) {
+        for thread in std::mem::take(&mut *self.threads.lock()).into_values() {
             // One that panicked has said so.
             let _ = thread.join();
         }

@@ -4,13 +4,18 @@ use super::Image;
 use holdfast_core::event::Event;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// An image as recalls and the apply thread share it.
 pub type SharedImage = Arc<LiveImage>;
 
-/// Changes that wait for their image at the most: with terms and vectors they take some megabytes.
-const LATE_MAX: usize = 1_024;
+/// Changes that wait for their image at the most, outside of the count of its bytes: with terms and vectors a few
+/// megabytes.
+const LATE_MAX: usize = 512;
+/// Who waits to change an image keeps others from beginning to look at it. So each attempt is short, and there is
+/// a pause between two.
+const ATTEMPT: Duration = Duration::from_millis(5);
 
 /// An image behind its lock, and the changes that came while somebody looked at it.
 ///
@@ -41,9 +46,24 @@ impl LiveImage {
         self.image.read()
     }
 
+    /// As [`LiveImage::read`]; `None` if somebody changes it until then.
+    pub(crate) fn read_until(&self, deadline: Instant) -> Option<RwLockReadGuard<'_, Image>> {
+        self.image.try_read_until(deadline)
+    }
+
     /// Looks at it to change what is no change of the space: its indices.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Image> {
-        self.image.write()
+        loop {
+            if let Some(writing) = self.image.try_write_for(ATTEMPT) {
+                return writing;
+            }
+            std::thread::sleep(ATTEMPT);
+        }
+    }
+
+    /// Whether changes wait because somebody looks at it right now.
+    pub(in crate::index) fn is_held(&self) -> bool {
+        !self.late.lock().is_empty() && self.image.is_locked()
     }
 
     /// Takes all events of a batch, in the order of the log: by one thread at a time. `None` if they wait, since
@@ -53,7 +73,7 @@ impl LiveImage {
         let mut late = self.late.lock();
         let mut writing = if late.len() + events.len() > LATE_MAX {
             drop(late);
-            let mut writing = self.image.write();
+            let mut writing = self.write();
             self.drain(&mut writing);
             writing
         } else {
@@ -61,10 +81,10 @@ impl LiveImage {
                 late.extend(events.iter().map(|event| (*event).clone()));
                 return None;
             };
-            late.drain(..).for_each(|event| writing.apply(&event));
+            apply(&mut writing, &std::mem::take(&mut *late));
             writing
         };
-        events.iter().for_each(|event| writing.apply(event));
+        apply(&mut writing, events.iter().copied());
         Some(writing)
     }
 
@@ -84,8 +104,23 @@ impl LiveImage {
 
     fn drain(&self, writing: &mut Image) {
         let late = std::mem::take(&mut *self.late.lock());
-        late.iter().for_each(|event| writing.apply(event));
+        apply(writing, &late);
     }
+}
+
+/// An image that has a part of a batch is of no use: should this panic, it is given up.
+fn apply<'e>(image: &mut Image, events: impl IntoIterator<Item = &'e Event>) {
+    struct Unfinished(Arc<AtomicBool>, bool);
+    impl Drop for Unfinished {
+        fn drop(&mut self) {
+            if self.1 {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+    let mut unfinished = Unfinished(Arc::clone(image.vectors.damage()), true);
+    events.into_iter().for_each(|event| image.apply(event));
+    unfinished.1 = false;
 }
 
 #[cfg(test)]
@@ -113,8 +148,12 @@ mod tests {
         let looking = live.read();
         assert!(live.deliver(&[&put(2), &put(3)]).is_none());
         assert_eq!(looking.len(), 1);
+        assert!(live.is_held());
         assert_eq!(live.catch_up(soon()).err(), Some(TimedOut));
+        // Others may look at it meanwhile.
+        assert_eq!(live.read_until(soon()).unwrap().len(), 1);
         drop(looking);
+        assert!(!live.is_held());
         assert_eq!(live.catch_up(soon()).unwrap().unwrap().len(), 3);
         assert!(live.catch_up(soon()).unwrap().is_none());
         // In the order in which they came, also if nobody asked in between.

@@ -158,8 +158,8 @@ impl Walk<'_> {
             if at % CLOCK_ROWS == 0 {
                 self.look_at_the_clock();
             }
-            // Hard constraints must not be missing, however late it is; there are few.
-            if !self.is_late || self.is_constraint(at) {
+            // Hard constraints must not be missing, however late it is; there are few. Nor must what is known.
+            if !self.is_late || self.is_constraint(at) || !self.known[at].is_nan() {
                 self.visit(at);
             }
         }

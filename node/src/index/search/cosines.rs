@@ -60,10 +60,13 @@ impl<'a> Cosines<'a> {
         if probe.listed().is_some() {
             let compared = if query.explains() {
                 let ends = query.deadline.map(super::best::soon);
-                super::listed::compare_all(image, probe, flags, out, ends).map(|is_whole| match is_whole {
-                    true => Known::All,
-                    // Out of time: the others can be anything.
-                    false => Known::Lists(Probed::nothing()),
+                super::listed::compare_all(image, probe, flags, out, ends).map(|is_whole| {
+                    if is_whole {
+                        return Known::All;
+                    }
+                    // Out of time: no more is read, and the others can be anything.
+                    self.reads.set(READS_MAX);
+                    Known::Lists(Probed::of_compared(out))
                 })
             } else {
                 Probed::new(image, probe, flags, out).map(Known::Lists)

@@ -51,7 +51,9 @@ impl Probed {
         flags: &[u8],
         out: &mut [f32],
     ) -> Result<Self, FileError> {
-        let Some(listed) = probe.listed() else { return Ok(Self::nothing()) };
+        let Some(listed) = probe.listed() else {
+            return Ok(Self { found: Vec::new(), most: Vec::new() });
+        };
         let mut probed = Self { found: Vec::new(), most: vec![1.0; flags.len()] };
         let is_compared = |row: u32| flags.get(row as usize).is_some_and(|flags| compared(*flags));
         let lists = listed.lists();
@@ -96,9 +98,15 @@ impl Probed {
         Ok(probed)
     }
 
-    /// Nothing is known, except what was compared.
-    pub(super) fn nothing() -> Self {
-        Self { found: Vec::new(), most: Vec::new() }
+    /// Nothing is known but what was compared, of which the nearest come first.
+    pub(super) fn of_compared(cosines: &[f32]) -> Self {
+        let mut compared: Vec<(u32, f32)> = (0u32..)
+            .zip(cosines)
+            .filter(|(_, cosine)| cosine.is_finite())
+            .map(|(row, cosine)| (row, *cosine))
+            .collect();
+        compared.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        Self { found: compared.into_iter().take(NEAREST).map(|(row, _)| row).collect(), most: Vec::new() }
     }
 
     /// The most that the cosine of a row can be.

@@ -17,6 +17,9 @@ pub enum LoadError {
     /// The deadline passed first.
     #[error("the space was not loaded before the deadline")]
     Deadline,
+    /// Somebody reads vectors of the space from the disk, and it has changed since.
+    #[error("the space is being read from the disk and has changed meanwhile; retry")]
+    Held,
     /// The images would exceed their budget, with no other left to evict.
     #[error("the image of the space needs {needed} bytes, of {budget} for all images")]
     Memory {
@@ -47,7 +50,7 @@ impl From<LoadError> for Error {
             }
             LoadError::Deadline => ErrorCode::DeadlineExceeded,
             LoadError::Memory { .. } | LoadError::Overrun => ErrorCode::Overloaded,
-            LoadError::Cancelled => ErrorCode::Unavailable,
+            LoadError::Cancelled | LoadError::Held => ErrorCode::Unavailable,
             LoadError::Abandoned => ErrorCode::Internal,
         };
         Self::new(code, error.to_string())

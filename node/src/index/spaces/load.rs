@@ -191,7 +191,9 @@ impl Loader {
             }
             let is_last = page.len() < PAGE_ROWS;
             if vectors != Vectors::Memory {
-                match self.move_to_files(load, &mut image, is_last) {
+                // What was allocated counts, which may be twice what is used.
+                let is_short = image.bytes() > self.table.lock().budget();
+                match self.move_to_files(load, &mut image, is_last, is_short) {
                     Ok(true) => {}
                     Ok(false) => {
                         self.discard_all(load);
@@ -260,34 +262,39 @@ impl Loader {
         }
     }
 
-    /// Moves vectors to a file, if there are so many, and ends the files with the last row. False if they are so
-    /// few by now that they belong into memory.
-    fn move_to_files(&self, load: &Arc<Load>, image: &mut Image, is_last: bool) -> Result<bool, FileError> {
+    /// Moves vectors to a file, if there are so many or memory is short, and ends the files with the last row. False
+    /// if the files of before are of no use: there are so few vectors by now that they belong into memory, or too
+    /// many that are not in them.
+    fn move_to_files(
+        &self,
+        load: &Arc<Load>,
+        image: &mut Image,
+        is_last: bool,
+        is_short: bool,
+    ) -> Result<bool, FileError> {
         let is_wanted = || self.table.lock().is_current(load);
         let Image { vectors, columns, .. } = image;
         for arena in 0..vectors.arenas() {
-            if !self.settings.wants_lists(vectors.live(arena), vectors.dims(arena)) {
-                continue;
-            }
-            if vectors.listed(arena).is_some() && vectors.tail(arena) > TAIL_MAX {
-                // Of another time: little of it is still right.
+            let (live, dims, is_listed) =
+                (vectors.live(arena), vectors.dims(arena), vectors.listed(arena).is_some());
+            // Of another time: little of it is still right.
+            let is_old = vectors.tail(arena) > if is_short { 0 } else { TAIL_MAX };
+            if is_listed && (is_old || (is_last && !self.settings.keeps_lists(live, dims))) {
                 return Ok(false);
             }
+            let is_short = is_short && self.settings.may_have_lists();
+            if !is_short && !vectors.is_spilling(arena) && !self.settings.wants_lists(live, dims) {
+                continue;
+            }
             let seq_of = |row: u32| columns.seq.get(row as usize).copied().unwrap_or_default();
-            vectors.spill(arena, is_last, seq_of, |kind, live| {
+            let now = is_short || (is_last && vectors.is_spilling(arena));
+            vectors.spill(arena, now, seq_of, |kind, live| {
                 Writer::new(&self.files, &load.space, kind, live, is_wanted)
             })?;
         }
         if is_last {
             vectors.spilled(&self.files, &is_wanted)?;
             vectors.claimed();
-            let is_small = |arena: &usize| {
-                let (live, dims) = (vectors.live(*arena), vectors.dims(*arena));
-                vectors.listed(*arena).is_some() && !self.settings.keeps_lists(live, dims)
-            };
-            if (0..vectors.arenas()).any(|arena| is_small(&arena)) {
-                return Ok(false);
-            }
             for arena in 0..vectors.arenas() {
                 image.keep_residents(arena)?;
             }

@@ -52,6 +52,10 @@ pub(super) use table::Tables;
 
 pub use error::LoadError;
 
+/// So long [`Spaces::get`] waits for who looks at an image that has changes to take. Recalls of this node share few
+/// threads, which must not all wait for one that reads the disk.
+const FREE_WITHIN: Duration = Duration::from_millis(20);
+
 /// What the images take up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -176,7 +180,11 @@ impl Spaces {
                 Some(Entry::Live(live)) if !live.is_damaged() => {
                     let image = live.image.clone();
                     drop(table);
-                    self.catch_up(space, &image, deadline)?;
+                    let soon = deadline.min(Instant::now() + FREE_WITHIN);
+                    match self.catch_up(space, &image, soon) {
+                        Err(LoadError::Deadline) if Instant::now() < deadline => return Err(LoadError::Held),
+                        caught_up => caught_up?,
+                    }
                     return Ok(image);
                 }
                 Some(Entry::Live(_)) if is_second => {
@@ -216,7 +224,12 @@ impl Spaces {
         }
     }
 
-    /// The same for one space, whose files go too, and those that are being written: when it was erased, or when
+    /// Whether changes of a space wait because a recall looks at its image: [`Spaces::get`] would have to wait, too.
+    pub fn is_held(&self, space: &SpaceKey) -> bool {
+        self.peek(space).is_some_and(|image| image.is_held())
+    }
+
+    /// As [`Spaces::forget`] for one space, whose files go too, and those that are being written: when it was erased, or when
     /// they are wrong. When this returns, nothing here has what the space held before.
     ///
     /// # Errors

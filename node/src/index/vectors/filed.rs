@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Vectors that go into the file at once while an image is loaded.
 const SPILL_VECTORS: usize = lists::LIST_ROWS_MAX;
+/// Fewer are not worth beginning a file for, however short memory is.
+const SPILL_MIN: usize = 256;
 
 impl Vectors {
     /// Takes the vectors of a file, before the first row comes.
@@ -17,18 +19,29 @@ impl Vectors {
         self.arenas[at].listed = Some(Listed::unclaimed(lists, seqs));
     }
 
-    /// Writes what an arena has in memory to a file, while the image is loaded. `seq_of` knows the seq of a row.
+    /// Whether an arena is being written to a file.
+    pub(in crate::index) fn is_spilling(&self, arena: usize) -> bool {
+        self.arenas.get(arena).is_some_and(|arena| arena.spilling.is_some())
+    }
+
+    /// Writes what an arena has in memory to a file, while the image is loaded: if it is worth a list, or if all of
+    /// it has to go `now`. `seq_of` knows the seq of a row.
     pub(in crate::index) fn spill(
         &mut self,
         arena: usize,
-        is_last: bool,
+        now: bool,
         seq_of: impl Fn(u32) -> u64,
         begin: impl FnOnce((u8, usize), usize) -> Result<Writer, FileError>,
     ) -> Result<(), FileError> {
         let Some(arena) = self.arenas.get_mut(arena).filter(|arena| arena.listed.is_none()) else {
             return Ok(());
         };
-        if arena.rows.len() < SPILL_VECTORS && !(is_last && arena.spilling.is_some()) {
+        let worth_it = match (now, &arena.spilling) {
+            (false, _) => SPILL_VECTORS,
+            (true, Some(_)) => 1,
+            (true, None) => SPILL_MIN,
+        };
+        if arena.rows.len() < worth_it {
             return Ok(());
         }
         if arena.spilling.is_none() {
