@@ -13,12 +13,16 @@ use holdfast_core::limits::TOP_K_MAX;
 use holdfast_core::memory::SpaceRow;
 use holdfast_core::score::{Constants, CorpusStats, Prior, Profile, Recipe, Stats, Weights};
 use holdfast_core::situation::Situation;
+use holdfast_core::space::SpaceKey;
 use holdfast_core::text::analyze_query;
 use holdfast_core::when::{TIMES_MAX, When};
 use holdfast_core::{Error, ErrorCode, limits};
 use holdfast_proto::{Refused, v1};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time between two looks whether a space is still being read.
+const HELD_PAUSE: Duration = Duration::from_millis(1);
 
 impl NodeService {
     pub(super) async fn search(&self, request: v1::RecallRequest) -> Result<v1::RecallResponse, Refused> {
