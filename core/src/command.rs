@@ -45,7 +45,7 @@ pub enum Command {
 }
 
 /// The first version of the state machine that takes memories in and out as this one does ([`Command::known_since`]).
-pub const MEMORIES_KNOWN_SINCE: u32 = 6;
+pub const MEMORIES_KNOWN_SINCE: u32 = 7;
 
 /// Most rows of `due` that one sweep works off: with [`limits::EXPIRE_ROWS_MAX`] and
 /// [`limits::HISTORY_VERSIONS_MAX`] it bounds the batch that a sweep makes.

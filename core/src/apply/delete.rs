@@ -142,8 +142,10 @@ fn derived<S: State>(
 fn note<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, left: &Left, rest: Rest<'_>) -> Step<()> {
     match rest {
         Rest::Due => {
-            let (at_us, id) = (context.now_us, left.text());
-            context.rows.put_due(&Due { at_us, space: space.clone(), kind: DueKind::Derived, id })?;
+            let due = due_of(space, context.now_us, left.text());
+            context.rows.put_due(&due)?;
+            // An erasure looks for it here.
+            context.rows.put(note_key(&due), keys::derived::noted(due.at_us))?;
         }
         Rest::Of(erasure) => {
             let source = keys::derived::left_of_erasure(erasure);
@@ -154,25 +156,71 @@ fn note<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, left: &Left, r
     Ok(())
 }
 
-/// Goes on with what an erasure has noted, as far as the command may.
+fn due_of(space: &SpaceKey, at_us: i64, id: String) -> Due {
+    Due { at_us, space: space.clone(), kind: DueKind::Derived, id }
+}
+
+/// Where it stands in the space what a deletion has still to take out.
+fn note_key(due: &Due) -> Vec<u8> {
+    keys::derived::key(&due.space, &keys::derived::left_of_deletions(), &due.id)
+}
+
+/// Forgets what a deletion has noted, as it is worked off.
+pub(super) fn forget_note<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<()> {
+    Ok(context.rows.delete(&note_key(due))?)
+}
+
+/// Goes on with what an erasure has noted, as far as the command may; and with what deletions have, since what it
+/// selects may be what was made from a memory that one of them took out before.
 pub(super) fn go_on<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, erasure: &str) -> Step<Erased> {
-    let (mut erased, prefix) =
-        (Erased::default(), keys::derived::prefix(space, &keys::derived::left_of_erasure(erasure)));
+    let mut erased = Erased::default();
+    let prefix = keys::derived::prefix(space, &keys::derived::left_of_erasure(erasure));
     for (key, _) in context.rows.scan(&prefix, None, CASCADE_MAX)? {
         if context.rows.are_full() {
-            break;
+            return Ok(erased);
         }
         context.rows.delete(&key)?;
         let left = Left::parse(keys::derived::derived(&prefix, &key).unwrap_or_default());
         erased.add(cascade(context, space, left, Rest::Of(erasure))?);
     }
+    let prefix = keys::derived::prefix(space, &keys::derived::left_of_deletions());
+    for (key, value) in context.rows.scan(&prefix, None, CASCADE_MAX)? {
+        if context.rows.are_full() {
+            return Ok(erased);
+        }
+        context.rows.delete(&key)?;
+        let note = keys::derived::derived(&prefix, &key).unwrap_or_default();
+        if let Some(at_us) = keys::derived::noted_at(&value) {
+            context.rows.delete_due(&due_of(space, at_us, note.to_owned()))?;
+        }
+        erased.add(cascade(context, space, Left::parse(note), Rest::Of(erasure))?);
+    }
     Ok(erased)
 }
 
-/// Whether an erasure has noted anything that is still to be done.
+/// Whether an erasure, or a deletion, has noted anything that is still to be done.
 pub(super) fn is_left<S: State>(context: &Context<'_, S>, space: &SpaceKey, erasure: &str) -> Step<bool> {
-    let prefix = keys::derived::prefix(space, &keys::derived::left_of_erasure(erasure));
-    Ok(!context.rows.scan(&prefix, None, 1)?.is_empty())
+    for source in [keys::derived::left_of_erasure(erasure), keys::derived::left_of_deletions()] {
+        if !context.rows.scan(&keys::derived::prefix(space, &source), None, 1)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Takes out of `due` what a row of the family says that a deletion has left to be done there.
+pub(super) fn forget_due_of_note<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    key: &[u8],
+    value: &[u8],
+) -> Step<()> {
+    let prefix = keys::derived::prefix(space, &keys::derived::left_of_deletions());
+    if let (Some(note), Some(at_us)) = (keys::derived::derived(&prefix, key), keys::derived::noted_at(value))
+    {
+        context.rows.delete_due(&due_of(space, at_us, note.to_owned()))?;
+    }
+    Ok(())
 }
 
 /// Takes the rows of one memory out.
@@ -249,15 +297,32 @@ pub(super) enum Tier {
     Procedure,
 }
 
+impl Tier {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Task => "task",
+            Self::Block => "block",
+            Self::Procedure => "procedure",
+        }
+    }
+}
+
 /// The key of the tombstone of such a thing: no memory has an id with a control character.
 pub(super) fn grave(space: &SpaceKey, tier: Tier, id: &str) -> Vec<u8> {
-    let tier = match tier {
-        Tier::Session => "session",
-        Tier::Task => "task",
-        Tier::Block => "block",
-        Tier::Procedure => "procedure",
-    };
-    keys::tombstone::key(space, &format!("\u{1}{tier}\u{1}{id}"))
+    keys::tombstone::key(space, &format!("\u{1}{}\u{1}{id}", tier.name()))
+}
+
+/// The same of what nothing is known of here any more, by its hash alone: an erasure that named it shall not be what
+/// the name is known by.
+fn unnamed_grave(space: &SpaceKey, tier: Tier, id: &str) -> Vec<u8> {
+    let hash = keys::tombstone::source_hash(space, id);
+    keys::tombstone::key(space, &format!("\u{1}{}\u{1}\u{1}{hash:016x}", tier.name()))
+}
+
+/// Where tombstones of such a thing may be.
+pub(super) fn graves(space: &SpaceKey, tier: Tier, id: &str) -> [Vec<u8>; 2] {
+    [grave(space, tier, id), unnamed_grave(space, tier, id)]
 }
 
 /// Leaves a tombstone of such a thing, for imports: callers may make it anew.
@@ -280,10 +345,31 @@ pub(super) fn bury_as_of<S: State>(
     version: u64,
     deleted_us: i64,
 ) -> Step<()> {
+    leave_grave(context, space, grave(space, tier, id), version, deleted_us)
+}
+
+/// Leaves a tombstone of such a thing, of what was there at this time, without its name.
+pub(super) fn bury_unnamed<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    tier: Tier,
+    id: &str,
+    deleted_us: i64,
+) -> Step<()> {
+    leave_grave(context, space, unnamed_grave(space, tier, id), 0, deleted_us)
+}
+
+fn leave_grave<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    grave: Vec<u8>,
+    version: u64,
+    deleted_us: i64,
+) -> Step<()> {
     let log_index = context.log_index;
     let tombstone = TombstoneRow { seq: 0, version, log_index, deleted_us, sources: Vec::new() };
     let mut counters = context.rows.counters(space)?;
-    leave_tombstone(context, space, grave(space, tier, id), &tombstone, &mut counters)?;
+    leave_tombstone(context, space, grave, &tombstone, &mut counters)?;
     Ok(context.rows.write_counters(space, &counters)?)
 }
 

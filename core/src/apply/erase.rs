@@ -16,7 +16,7 @@ use crate::memory::{Counters, IdempotencyId, IndexRow, TombstoneRow};
 use crate::outcome::ItemStatus;
 use crate::session::SessionRow;
 use crate::space::SpaceKey;
-use crate::state::{Row, State};
+use crate::state::State;
 use crate::tiers::task::TaskRow;
 use crate::{Error, ErrorCode};
 
@@ -232,7 +232,7 @@ fn drop_rows<S: State>(
         prefix.push(family);
         let rows = context.rows.scan(&prefix, None, left)?;
         for row in &rows {
-            erase_row(context, space, family, row)?;
+            erase_row(context, space, family, (row.0.as_slice(), row.1.as_slice()))?;
         }
         count(&mut row.erased, family, rows.len() as u64);
         left -= rows.len();
@@ -244,11 +244,11 @@ fn drop_rows<S: State>(
 }
 
 /// Takes one row out, with what stands outside of the space for its sake.
-fn erase_row<S: State>(
+pub(super) fn erase_row<S: State>(
     context: &mut Context<'_, S>,
     space: &SpaceKey,
     family: u8,
-    (key, value): &Row,
+    (key, value): (&[u8], &[u8]),
 ) -> Step<()> {
     context.rows.delete(key)?;
     if let Some(id) = key.strip_prefix(keys::task::prefix(space).as_slice()) {
@@ -264,6 +264,9 @@ fn erase_row<S: State>(
             context.rows.delete(&sessions::work(space, id, at_us).key())?;
         }
     }
+    if family == Family::Derived as u8 {
+        delete::forget_due_of_note(context, space, key, value)?;
+    }
     if family == Family::IndexRow as u8 {
         let row = IndexRow::decode(value).map_err(ApplyError::from)?;
         if let Some(at_us) = row.expires_us {
@@ -277,7 +280,7 @@ fn erase_row<S: State>(
     Ok(())
 }
 
-fn count(erased: &mut Erased, family: u8, rows: u64) {
+pub(super) fn count(erased: &mut Erased, family: u8, rows: u64) {
     let counter = match family {
         f if f == Family::Memory as u8 => &mut erased.memories,
         f if f == Family::History as u8 => &mut erased.versions,

@@ -49,8 +49,9 @@ use rows::Rows;
 /// the same, and an erasure of a session leaves what was said since. 6: partitions of deleted collections close;
 /// sweeps look past what waits for the leader, and read tombstones in bounded steps; imports
 /// bring what stands beside memories, and where that is deleted tombstones remain; chunks are found by their memory
-/// alone, and have no rows of their own for that.
-pub const STATE_VERSION: u32 = 6;
+/// alone, and have no rows of their own for that. 7: erasures take over what deletions have left to be done, and sessions that
+/// have aged out leave a tombstone when they are erased.
+pub const STATE_VERSION: u32 = 7;
 
 /// Where in the log a command stands, and when its leader proposed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -59,6 +59,7 @@ fn one<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<bool> {
             if is_being_erased(context, &due.space)? => {}
         DueKind::Expiry => expire_memory(context, due)?,
         DueKind::Derived => {
+            delete::forget_note(context, due)?;
             delete::cascade(context, &due.space, delete::Left::parse(&due.id), Rest::Due)?;
             return Ok(true);
         }

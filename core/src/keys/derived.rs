@@ -46,7 +46,27 @@ pub fn left_of_erasure(erasure: &str) -> String {
     format!("\u{1}{erasure}")
 }
 
-/// The value of every row.
+/// In the place of a source: what deletions have still to take out, as [`left_of_erasure`] has it for an erasure. It
+/// stands in `due` as well; the value says at which time.
+pub fn left_of_deletions() -> String {
+    "\u{1}".to_owned()
+}
+
+/// The value of a row below [`left_of_deletions`].
+pub fn noted(at_us: i64) -> Vec<u8> {
+    let mut value = value();
+    value.extend_from_slice(&at_us.to_be_bytes());
+    value
+}
+
+/// Reads [`noted`]; `None` if it is another row's.
+pub fn noted_at(value: &[u8]) -> Option<i64> {
+    let (format, at_us) = value.split_first()?;
+    (*format == Format::V1 as u8).then_some(())?;
+    Some(i64::from_be_bytes(at_us.try_into().ok()?))
+}
+
+/// The value of every other row.
 pub fn value() -> Vec<u8> {
     vec![Format::V1 as u8]
 }

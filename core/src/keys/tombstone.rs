@@ -1,6 +1,7 @@
 //! Key: `… . 0x40 . memory id`. Value: [`crate::memory::TombstoneRow`]. Keeps jobs, imports and
 //! restores from bringing a deleted memory back. It never blocks a new statement by a user. Erasing a
-//! space puts one row in the place of all of them: [`of_space`].
+//! space puts one row in the place of all of them: [`of_space`]. In the place of the id there may be that of a session,
+//! task, block or procedure behind its kind, or of one that was gone already the [`source_hash`] of its id.
 
 use super::{Family, row};
 use crate::space::SpaceKey;

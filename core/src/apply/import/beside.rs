@@ -61,8 +61,13 @@ fn is_buried<S: State>(context: &Context<'_, S>, space: &SpaceKey, item: &Beside
         Beside::Block(_) | Beside::BlockVersion(_) => delete::Tier::Block,
         Beside::Procedure(_) | Beside::ProcedureVersion(_) => delete::Tier::Procedure,
     };
-    let grave: Option<TombstoneRow> = context.rows.read(&delete::grave(space, tier, item.id()))?;
-    Ok(grave.is_some_and(|grave| item.created_us() <= grave.deleted_us))
+    for key in delete::graves(space, tier, item.id()) {
+        let grave: Option<TombstoneRow> = context.rows.read(&key)?;
+        if grave.is_some_and(|grave| item.created_us() <= grave.deleted_us) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn duplicate(same: bool, thing: &str) -> Taken {

@@ -3,12 +3,13 @@
 
 use super::delete::step;
 use super::{sources, write};
-use crate::apply::delete::{Rest, Tier, bury_as_of};
+use crate::apply::delete::{Rest, Tier, bury_as_of, bury_unnamed, graves};
 use crate::apply::{ApplyError, Context, Step};
 use crate::codec::Stored;
 use crate::erasure::Erased;
 use crate::keys;
 use crate::limits::DELETE_TURNS_MAX;
+use crate::memory::TombstoneRow;
 use crate::session::dialogue::Dialogue;
 use crate::session::rows::Ending;
 use crate::session::{SessionRow, Summary, TurnRow};
@@ -25,17 +26,33 @@ pub(in super::super) fn erase<S: State>(
     rest: Rest<'_>,
     erased: &mut Erased,
 ) -> Step<bool> {
-    let Some(row) = context.rows.read::<SessionRow>(&keys::session::key(space, session))? else {
+    let row = context.rows.read::<SessionRow>(&keys::session::key(space, session))?;
+    let Some(row) = row.filter(|row| !row.is_there() || row.created_us <= begun_us) else {
+        // It is gone, be it by age, or began later, or is what is left.
+        keep_buried(context, space, session, begun_us)?;
         return Ok(false);
     };
-    if row.is_there() && row.created_us > begun_us {
-        // It began later, or is what is left.
-        return Ok(false);
-    }
     if row.is_there() && has_turns_since(context, space, session, &row, begun_us)? {
         return beginning(context, space, session, row, begun_us, rest, erased);
     }
     step(context, space, session, SessionRow { deleting: Some(Ending::All), ..row }, rest, erased)
+}
+
+/// Leaves a tombstone where a session that is not there has none of this time or later: an export may hold what has
+/// aged out here.
+fn keep_buried<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    session: &str,
+    begun_us: i64,
+) -> Step<()> {
+    for key in graves(space, Tier::Session, session) {
+        let grave: Option<TombstoneRow> = context.rows.read(&key)?;
+        if grave.is_some_and(|grave| grave.deleted_us >= begun_us) {
+            return Ok(());
+        }
+    }
+    bury_unnamed(context, space, Tier::Session, session, begun_us)
 }
 
 fn has_turns_since<S: State>(

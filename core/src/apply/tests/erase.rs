@@ -8,11 +8,11 @@ use crate::limits::CASCADE_MAX;
 use proptest::prelude::*;
 
 /// An id that stands in no other bytes.
-fn id(n: usize) -> String {
+pub(super) fn id(n: usize) -> String {
     format!("⟦{n:03}⟧")
 }
 
-fn begin(erasure: &str, selection: Selection) -> Write {
+pub(super) fn begin(erasure: &str, selection: Selection) -> Write {
     Write::Erase(EraseStep::Begin { id: erasure.into(), selection })
 }
 
@@ -34,7 +34,7 @@ impl Replica {
     }
 
     /// Lets every deletion come to its end.
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         for _ in 0..100 {
             let due = self.state.scan(&keys::due::prefix(), None, 99).unwrap();
             let due = due.iter().filter_map(|(key, _)| keys::due::Due::parse(key));
@@ -66,7 +66,7 @@ impl Replica {
     }
 }
 
-fn derived(n: usize, from: &[usize]) -> NewMemory {
+pub(super) fn derived(n: usize, from: &[usize]) -> NewMemory {
     let sources = from.iter().map(|n| id(*n)).collect();
     NewMemory { derived_from: sources, ..memory(&id(n), &format!("text {n}")) }
 }

@@ -18,6 +18,7 @@ mod blocks;
 mod chunks;
 mod collections;
 mod erase;
+mod erase_left;
 mod erase_sessions;
 mod facts;
 mod facts_random;

@@ -197,6 +197,54 @@ fn what_was_deleted_stays_deleted_and_may_be_made_anew() {
     assert!(replica.session("s").is_none());
 }
 
+/// Nothing is left of a session that has aged out; an erasure that names it keeps it away nevertheless, and is not
+/// what its name is known by.
+#[test]
+fn a_session_that_aged_out_stays_away_once_it_is_erased() {
+    const NAME: &str = "会话-aged-71";
+    let mut replica = Replica::new();
+    replica.write(turns(NAME, vec![turn("user", "old"), turn("assistant", "old")]));
+    let items = only_beside(&replica.exported(usize::MAX));
+    replica.clock_us += crate::limits::SESSION_KEEP_US + 1;
+    (0..3).for_each(|_| drop(replica.run(&Command::Sweep { limit: 16 })));
+    assert!(replica.session(NAME).is_none() && replica.holding(NAME.as_bytes()).is_empty());
+    let begin = |id: &str| {
+        let selection = Selection::Session(NAME.into());
+        Write::Erase(EraseStep::Begin { id: id.into(), selection })
+    };
+    let end = |id: &str| {
+        let (id, memories) = (id.to_owned(), vec![]);
+        Write::Erase(EraseStep::Remove { id, memories, after: 0, ended: true })
+    };
+    for id in ["e", "e2"] {
+        replica.write(begin(id));
+        replica.write(end(id));
+        assert_eq!(replica.erasure(id).phase, crate::erasure::Phase::Purging);
+        let tombstones = replica.counters().tombstones;
+        assert_eq!((tombstones, replica.family(Family::Tombstone)), (1, 1), "one for both");
+    }
+    assert!(replica.holding(NAME.as_bytes()).is_empty(), "nor does the tombstone name it");
+    let outcomes = replica.import(&items, 10);
+    assert!(outcomes.iter().all(|outcome| outcome.status == ItemStatus::Rejected), "{outcomes:?}");
+    // It may be said again, and that comes with an export.
+    replica.write(turns(NAME, vec![turn("user", "anew")]));
+    let anew = only_beside(&replica.exported(usize::MAX));
+    assert!(replica.import(&anew, 10).iter().all(|outcome| outcome.status == ItemStatus::Duplicate));
+    assert!(replica.import(&items, 10).iter().all(|outcome| outcome.status == ItemStatus::Rejected));
+    // One that began in the meantime changes nothing about the one before.
+    let mut replica = Replica::new();
+    replica.clock_us += 1_000_000;
+    replica.write(begin("e"));
+    replica.write(turns(NAME, vec![turn("user", "since")]));
+    replica.write(end("e"));
+    assert_eq!(replica.session(NAME).map(|row| row.turns), Some(1));
+    assert!(replica.import(&items, 10).iter().all(|outcome| outcome.status == ItemStatus::Rejected));
+    // Tombstones of this kind go in time like any other.
+    replica.clock_us += TOMBSTONE_KEEP_US + 1;
+    (0..3).for_each(|_| drop(replica.run(&Command::Sweep { limit: 16 })));
+    assert_eq!(replica.counters().tombstones, 0);
+}
+
 #[test]
 fn what_is_there_is_left_as_it_is() {
     let items = only_beside(&full().exported(usize::MAX));
