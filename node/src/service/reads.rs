@@ -8,7 +8,7 @@ use holdfast_core::codec::Stored;
 use holdfast_core::filter::{Filter, IndexRowView};
 use holdfast_core::keys::{self, Family};
 use holdfast_core::limits::{self, HISTORY_VERSIONS_MAX, LIST_ITEMS_MAX};
-use holdfast_core::memory::{HistoryRow, IndexRow, MemoryRow, SpaceRow};
+use holdfast_core::memory::{HistoryRow, IndexRow, MemoryRow, SpaceRow, TombstoneRow};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{Reader, Row};
 use holdfast_proto::{Refused, View, memory_from_rows, v1};
@@ -67,19 +67,24 @@ impl NodeService {
         let state = Arc::clone(&replica.state);
         self.on_search_pool(deadline, move || {
             let reader = state.reader();
-            let is = |key: Vec<u8>| {
-                let row = reader.get(&key).map_err(|error| refusals::corrupted(&error))?;
-                Ok::<_, Refused>(row.is_some())
-            };
-            let (mut there, mut deleted) = (Vec::new(), Vec::new());
+            let row = |key: Vec<u8>| reader.get(&key).map_err(|error| refusals::corrupted(&error));
+            let mut found = v1::LocateResponse { seen, ..v1::LocateResponse::default() };
             for (at, id) in (0u32..).zip(&request.ids) {
-                if is(keys::memory::key(&space, id))? {
-                    there.push(at);
-                } else if is(keys::tombstone::key(&space, id))? {
-                    deleted.push(at);
+                if let Some(memory) = row(keys::memory::key(&space, id))? {
+                    found.there.push(at);
+                    if request.times {
+                        found.created_us.push(created_us(&state, &space, &memory)?);
+                    }
+                } else if let Some(grave) = row(keys::tombstone::key(&space, id))? {
+                    found.deleted.push(at);
+                    if request.times {
+                        let grave =
+                            TombstoneRow::decode(&grave).map_err(|error| refusals::corrupted(&error))?;
+                        found.deleted_us.push(grave.deleted_us);
+                    }
                 }
             }
-            Ok(v1::LocateResponse { there, deleted, seen })
+            Ok(found)
         })
         .await
     }
@@ -223,6 +228,14 @@ impl<'a> Rows<'a> {
         versions.push(self.show(&memory, &index));
         Ok(versions)
     }
+}
+
+/// When a memory was recorded.
+fn created_us(state: &ShardState, space: &SpaceKey, memory: &[u8]) -> Result<i64, Refused> {
+    let memory = MemoryRow::decode(memory).map_err(|error| refusals::corrupted(&error))?;
+    let row: Option<IndexRow> = read(state, &keys::index_row::key(space, memory.seq))?;
+    // Both go in one batch, and this one may have gone meanwhile.
+    Ok(row.map_or(memory.updated_us, |row| row.created_us))
 }
 
 pub(super) fn read<T: Stored>(state: &ShardState, key: &[u8]) -> Result<Option<T>, Refused> {

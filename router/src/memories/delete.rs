@@ -1,7 +1,7 @@
 //! `DELETE …/memories/{id}`.
 
 use super::get::not_found;
-use super::locate::locate;
+use super::locate::locate_with_times;
 use super::single;
 use crate::auth::{InSpace, PathId};
 use crate::http::answer;
@@ -61,20 +61,30 @@ impl Call<'_> {
             return self.delete_in(space).await;
         }
         let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
-        let ids = [self.id.to_owned()];
-        let places = locate(self.shared, self.access, spaces, &ids, &wish, self.deadline).await?;
-        // Where it was deleted this very request may have done it; its key is known there, and what was added
-        // since is not meant.
-        let at =
-            |places: &[usize]| -> Vec<&SpaceKey> { places.iter().filter_map(|at| spaces.get(*at)).collect() };
-        for space in at(places.buried(self.id)) {
+        let places =
+            locate_with_times(self.shared, self.access, spaces, self.id, &wish, self.deadline).await?;
+        // Where it was deleted this very request may have done it: its key is known there. It may have been cut off
+        // before it came to another partition, but what was added since is not meant.
+        let (mut first, mut done_us) = (None, None);
+        for at in places.buried(self.id) {
+            let Some(space) = spaces.get(*at) else { continue };
             match self.delete_in(space).await {
                 Err(problem) if problem.error.code == ErrorCode::NotFound => {}
-                end => return end,
+                end => {
+                    let written = end?;
+                    first.get_or_insert(written);
+                    done_us = done_us.max(Some(places.at_us(self.id, *at).unwrap_or(i64::MIN)));
+                }
             }
         }
-        let mut first = None;
-        for space in at(places.all_of(self.id)) {
+        let is_meant = |at: usize| match (done_us, places.at_us(self.id, at)) {
+            (Some(done_us), Some(created_us)) => created_us <= done_us,
+            // A node that tells no times, beside one that was done with: it is left, as it always was.
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        for at in places.all_of(self.id).iter().filter(|at| is_meant(**at)) {
+            let Some(space) = spaces.get(*at) else { continue };
             let written = self.delete_in(space).await?;
             first.get_or_insert(written);
         }

@@ -20,6 +20,8 @@ pub(crate) struct Places {
     /// In ascending order; more than one where an id was added to two partitions at the same moment.
     there: HashMap<String, Vec<usize>>,
     deleted: HashMap<String, Vec<usize>>,
+    /// When it was recorded, or deleted, in a partition, as far as that was told.
+    at_us: HashMap<(String, usize), i64>,
 }
 
 impl Places {
@@ -38,6 +40,12 @@ impl Places {
         self.deleted.get(id).map_or(&[], Vec::as_slice)
     }
 
+    /// When a memory was recorded in a partition where it lies, or deleted in one where it lay; `None` if it was
+    /// not asked for, or the node does not tell.
+    pub(crate) fn at_us(&self, id: &str, partition: usize) -> Option<i64> {
+        self.at_us.get(&(id.to_owned(), partition)).copied()
+    }
+
     /// Where a memory lies, or else where it was deleted: what concerns it belongs there.
     pub(crate) fn of_any(&self, id: &str) -> Option<usize> {
         self.of(id).or_else(|| self.buried(id).first().copied())
@@ -48,10 +56,15 @@ impl Places {
         let named = |places: &[u32]| -> Vec<String> {
             places.iter().filter_map(|at| ids.get(*at as usize).cloned()).collect()
         };
-        for id in named(&response.there) {
+        let (there, deleted) = (named(&response.there), named(&response.deleted));
+        let times = there.iter().zip(&response.created_us).chain(deleted.iter().zip(&response.deleted_us));
+        for (id, at_us) in times {
+            self.at_us.insert((id.clone(), partition), *at_us);
+        }
+        for id in there {
             self.there.entry(id).or_default().push(partition);
         }
-        for id in named(&response.deleted) {
+        for id in deleted {
             self.deleted.entry(id).or_default().push(partition);
         }
     }
@@ -70,6 +83,32 @@ pub(crate) async fn locate(
     wish: &ReadWish,
     deadline: Deadline,
 ) -> Answer<Places> {
+    ask_all(shared, access, spaces, (ids, false), wish, deadline).await
+}
+
+/// As [`locate`], for one memory, and when it was recorded or deleted there.
+///
+/// # Errors
+/// As [`locate`].
+pub(super) async fn locate_with_times(
+    shared: &Shared,
+    access: &Access,
+    spaces: &[SpaceKey],
+    id: &str,
+    wish: &ReadWish,
+    deadline: Deadline,
+) -> Answer<Places> {
+    ask_all(shared, access, spaces, (&[id.to_owned()], true), wish, deadline).await
+}
+
+async fn ask_all(
+    shared: &Shared,
+    access: &Access,
+    spaces: &[SpaceKey],
+    (ids, times): (&[String], bool),
+    wish: &ReadWish,
+    deadline: Deadline,
+) -> Answer<Places> {
     let ask = |space: SpaceKey| async move {
         let ask = |mut client: Client, read| {
             let request = v1::LocateRequest {
@@ -77,6 +116,7 @@ pub(crate) async fn locate(
                 space: Some((&space).into()),
                 read: Some(read),
                 ids: ids.to_vec(),
+                times,
             };
             async move { client.locate(request).await }
         };

@@ -1,6 +1,10 @@
 //! In which partition things lie.
 
 use super::*;
+use crate::common::node::Fault;
+use holdfast_core::command::{Add, Command, NewMemory, Origin, SpaceCommand, Write};
+use holdfast_core::memory::IndexRow;
+use holdfast_core::space::SpaceKey;
 
 #[tokio::test]
 async fn facts_and_entities_lie_in_the_first_partition() {
@@ -121,4 +125,56 @@ async fn an_id_is_one_memory_wherever_it_lies() {
     let writer = api.with_key(&grant(&world, TENANT, None, Rights::WRITE));
     writer.delete("/v1/collections/kb/memories/one").await.ok(200);
     assert_eq!(status("s2", "another text").await.ok(201)["results"][0]["status"], "created");
+}
+
+/// Adds a memory to a partition behind the router's back, as two writes of one moment do.
+fn add_there(world: &World, space: &SpaceKey, id: &str) {
+    let index = IndexRow { id: id.into(), ..IndexRow::default() };
+    let item = NewMemory { id_chosen: true, content: format!("{id} 文"), index, ..NewMemory::default() };
+    let (model, origin) = (None, Origin::Caller);
+    let add = Add { origin, model, vectors_given: false, partial: false, items: vec![item] };
+    let command = SpaceCommand { space: space.clone(), idempotency: None, write: Write::Add(add) };
+    world.cluster.apply(world.cluster.owner(space).0, &Command::Space(Box::new(command)));
+}
+
+/// A deletion that was cut off between two partitions that have the id is whole once it is repeated; what was added
+/// since the first time is not meant by it.
+#[tokio::test]
+async fn a_repeated_deletion_takes_the_id_wherever_it_lay() {
+    let world = world().await;
+    let api = world.api();
+    put(&api, "kb", 8).await;
+    let in_partition = |partition| world.cluster.shared("kb", partition);
+    let lies = |id: &str| -> Vec<u8> {
+        let holds =
+            |partition: &u8| world.cluster.memories(&in_partition(*partition)).iter().any(|one| one == id);
+        (0..8).filter(holds).collect()
+    };
+    let path = |id: &str| format!("/v1/collections/kb/memories/{id}");
+    let delete =
+        async |id: &str, key: &str| api.send("DELETE", &path(id), &[("idempotency-key", key)], vec![]).await;
+    add_there(&world, &in_partition(2), "cut");
+    add_there(&world, &in_partition(5), "cut");
+    world.fault(1, Fault::OneWriteThenCutOff);
+    delete("cut", "k-cut").await.problem("unavailable");
+    world.fault(1, Fault::None);
+    assert_eq!(lies("cut").len(), 1, "it came to one of them");
+    for _ in 0..2 {
+        assert_eq!(delete("cut", "k-cut").await.ok(200)["status"], "deleted");
+        assert!(lies("cut").is_empty(), "the repetition takes the other one");
+    }
+    // Two at once, in one request.
+    add_there(&world, &in_partition(1), "both");
+    add_there(&world, &in_partition(6), "both");
+    delete("both", "k-both").await.ok(200);
+    assert!(lies("both").is_empty());
+    // What came since stays, be it elsewhere or where it was.
+    for (n, partition) in [1, 4].into_iter().enumerate() {
+        add_there(&world, &in_partition(partition), "both");
+        delete("both", "k-both").await.ok(200);
+        assert_eq!(lies("both").len(), n + 1, "what was added since is not meant");
+    }
+    delete("both", "k-new").await.ok(200);
+    assert!(lies("both").is_empty());
+    delete("both", "k-newer").await.problem("not_found");
 }

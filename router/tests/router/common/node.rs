@@ -601,17 +601,12 @@ impl Node for Service {
         let request = request.into_inner();
         self.may_read(request.read.as_ref()).await?;
         let refused = |error: Error| Status::from(Refused::from(error));
-        let access = Access::try_from(request.access.unwrap()).map_err(refused)?;
-        let space = SpaceKey::try_from(request.space.unwrap()).map_err(refused)?;
+        let access = Access::try_from(request.access.clone().unwrap()).map_err(refused)?;
+        let space = SpaceKey::try_from(request.space.clone().unwrap()).map_err(refused)?;
         access.check(&space, Rights::WRITE).map_err(refused)?;
-        let ((there, deleted), seen) = self.read(&space, request.read, |state| {
-            let at = |key: fn(&SpaceKey, &str) -> Vec<u8>| -> Vec<u32> {
-                let is = |id: &String| state.get(&key(&space, id)).unwrap().is_some();
-                (0..).zip(&request.ids).filter(|(_, id)| is(id)).map(|(at, _)| at).collect()
-            };
-            Ok((at(keys::memory::key), at(keys::tombstone::key)))
-        })?;
-        Ok(Response::new(v1::LocateResponse { there, deleted, seen }))
+        let (found, seen) =
+            self.read(&space, request.read, |state| Ok(reads::locate(state, &space, &request)))?;
+        Ok(Response::new(v1::LocateResponse { seen, ..found }))
     }
 
     async fn get_erasure(&self, request: Request<v1::GetErasureRequest>) -> Answer<v1::GetErasureResponse> {

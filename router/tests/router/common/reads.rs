@@ -5,7 +5,7 @@ use holdfast_core::facts::timeline::{as_of, timeline};
 use holdfast_core::filter::{Filter, IndexRowView};
 use holdfast_core::keys::{self, Family};
 use holdfast_core::memory::{
-    Cardinality, FactRow, HARD_CONSTRAINT, HistoryRow, IndexRow, MemoryRow, SpaceRow, Status,
+    Cardinality, FactRow, HARD_CONSTRAINT, HistoryRow, IndexRow, MemoryRow, SpaceRow, Status, TombstoneRow,
 };
 use holdfast_core::session::{SessionRow, Summary, TurnRow};
 use holdfast_core::space::SpaceKey;
@@ -48,6 +48,22 @@ fn rows(state: &BTreeState, space: &SpaceKey) -> Vec<(u64, IndexRow)> {
 /// The ids of all memories.
 pub fn ids(state: &BTreeState, space: &SpaceKey) -> Vec<String> {
     rows(state, space).into_iter().map(|(_, index)| index.id).collect()
+}
+
+/// Where ids are there, or were deleted.
+pub fn locate(state: &BTreeState, space: &SpaceKey, request: &v1::LocateRequest) -> v1::LocateResponse {
+    let mut found = v1::LocateResponse::default();
+    for (at, id) in (0..).zip(&request.ids) {
+        if let Some(memory) = row::<MemoryRow>(state, &keys::memory::key(space, id)) {
+            let index: IndexRow = row(state, &keys::index_row::key(space, memory.seq)).unwrap();
+            found.there.push(at);
+            found.created_us.extend(request.times.then_some(index.created_us));
+        } else if let Some(grave) = row::<TombstoneRow>(state, &keys::tombstone::key(space, id)) {
+            found.deleted.push(at);
+            found.deleted_us.extend(request.times.then_some(grave.deleted_us));
+        }
+    }
+    found
 }
 
 pub fn list(
