@@ -4,9 +4,9 @@
 
 mod common;
 
+use common::files::holding;
 use common::load::{Load, reboot};
 use common::{Model, Server, scratch};
-use holdfast_node::snapshot::SnapshotReader;
 use rand::Rng;
 use serde_json::json;
 use std::fs;
@@ -89,36 +89,6 @@ async fn a_node_that_missed_purged_entries_catches_up_by_file() {
     let written = metric(&server, "holdfast_log_written_bytes_total").await;
     println!("log {log} of {written} written");
     assert!(server.terminate(), "a clean stop exits 0");
-}
-
-/// The files below a folder that hold these bytes. What goes while it is looked at holds nothing.
-fn holding(folder: &Path, bytes: &[u8]) -> Vec<String> {
-    let mut found = Vec::new();
-    let Ok(entries) = fs::read_dir(folder) else { return found };
-    for entry in entries {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(holding(&path, bytes));
-        } else if readable(&path).windows(bytes.len()).any(|window| window == bytes) {
-            found.push(path.display().to_string());
-        }
-    }
-    found
-}
-
-/// What stands in a file; of snapshot files, which are compressed, the rows as well.
-fn readable(path: &Path) -> Vec<u8> {
-    let mut bytes = fs::read(path).unwrap_or_default();
-    // One that was replaced meanwhile is empty here.
-    if path.extension().is_some_and(|extension| extension == "snap") && !bytes.is_empty() {
-        let mut reader = SnapshotReader::new(bytes.as_slice(), path).unwrap();
-        let mut rows = Vec::new();
-        while let Some(block) = reader.next_block().unwrap() {
-            block.into_iter().for_each(|(key, value)| rows.extend([key, value].concat()));
-        }
-        bytes.extend(rows);
-    }
-    bytes
 }
 
 /// Waits until the receipt of an erasure says that no copy is left, and returns it.

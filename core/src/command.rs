@@ -17,6 +17,7 @@ use crate::facts::own::FactRulesRow;
 use crate::limits;
 use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement};
 use crate::space::SpaceKey;
+use crate::tenant::TenantStep;
 use crate::tiers::block::{BlockChange, BlockWrite};
 use crate::tiers::procedure::{ProcedureChange, ProcedureWrite};
 use crate::tiers::task::{TaskChange, TaskWrite};
@@ -42,10 +43,15 @@ pub enum Command {
     /// compared. Changes no row, not even the clock. Since 2026-12; proposed only once every replica
     /// of the group has shown that it knows it.
     HashPoint,
+    /// A step of the erasure of a tenant, in any group. Only a leader itself proposes it. Since state version 7.
+    Tenant(Box<TenantStep>),
 }
 
 /// The first version of the state machine that takes memories in and out as this one does ([`Command::known_since`]).
 pub const MEMORIES_KNOWN_SINCE: u32 = 7;
+
+/// The first version of the state machine that erases tenants.
+pub const TENANTS_KNOWN_SINCE: u32 = 7;
 
 /// Most rows of `due` that one sweep works off: with [`limits::EXPIRE_ROWS_MAX`] and
 /// [`limits::HISTORY_VERSIONS_MAX`] it bounds the batch that a sweep makes.
@@ -330,6 +336,14 @@ pub enum MetaCommand {
         /// xxh3-128 of the key of the request.
         key_hash: u128,
     },
+    /// Begins the erasure of a tenant: its keys open nothing any more, and all that it has goes. One that has begun
+    /// stays as it is. Since state version 7.
+    EraseTenant {
+        /// Which.
+        tenant: String,
+        /// The id of the erasure, if this begins it.
+        id: String,
+    },
 }
 
 stored!(Command);
@@ -349,6 +363,10 @@ impl Command {
             {
                 6
             }
+            Self::Meta(command) if matches!(**command, MetaCommand::EraseTenant { .. }) => {
+                TENANTS_KNOWN_SINCE
+            }
+            Self::Tenant(_) => TENANTS_KNOWN_SINCE,
             Self::HashPoint => 1,
             Self::Sweep { .. } => MEMORIES_KNOWN_SINCE,
             Self::Meta(_) => 0,
@@ -373,8 +391,13 @@ impl Command {
                     limits::check_id("tenant", tenant)?;
                     limits::check_id("collection", name)
                 }
+                MetaCommand::EraseTenant { tenant, id } => {
+                    limits::check_id("tenant", tenant)?;
+                    limits::check_id("id", id)
+                }
                 _ => Ok(()),
             },
+            Self::Tenant(step) => step.check(),
             Self::HashPoint => Ok(()),
         }
     }

@@ -9,7 +9,8 @@
 //! - [`memory`], [`space`]: what is stored, and whose it is; [`shard_map`]: which shard keeps it.
 //! - [`keys`]: where each row lives, one file per key family.
 //! - [`command`], [`mod@apply`]: what may happen to it.
-//! - [`erasure`], [`transfer`]: how much goes at once, and how a space leaves and comes back.
+//! - [`erasure`], [`tenant`], [`transfer`]: how much goes at once, how a tenant goes, and how a space leaves and comes
+//!   back.
 //! - [`state`]: the sorted byte map below, its overlay, its hash and its conformance suite.
 //! - [`session`]: conversations: window, summary, dialogue state.
 //! - [`facts`]: what statements say and how they contradict each other.
@@ -39,6 +40,7 @@ pub mod shard_map;
 pub mod situation;
 pub mod space;
 pub mod state;
+pub mod tenant;
 pub mod text;
 pub mod tiers;
 pub mod token;

@@ -115,6 +115,16 @@ impl KeyCache {
         Ok(believed.map(|known| known.row))
     }
 
+    /// Forgets the keys of a tenant that is being erased.
+    pub(crate) async fn forget_tenant(&self, tenant: &str) {
+        let fresh = self.fresh.iter().filter_map(|(id, known)| Some((id, known?)));
+        let its = fresh.chain(self.stale.iter()).filter(|(_, known)| known.row.tenant == tenant);
+        let ids: Vec<Arc<String>> = its.map(|(id, _)| id).collect();
+        for id in ids {
+            self.forget(&id).await;
+        }
+    }
+
     /// Forgets a key that was just created or revoked through this router.
     pub(crate) async fn forget(&self, id: &str) {
         self.fresh.invalidate(id).await;

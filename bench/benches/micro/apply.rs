@@ -70,6 +70,7 @@ fn kind(command: &Command) -> &'static str {
         },
         Command::Sweep { .. } => "sweep",
         Command::HashPoint => "hash_point",
+        Command::Tenant(_) => "tenant",
         Command::Meta(command) => match &**command {
             MetaCommand::InitCluster { .. } => "init_cluster",
             MetaCommand::CreateTenant(_) => "create_tenant",
@@ -78,6 +79,7 @@ fn kind(command: &Command) -> &'static str {
             MetaCommand::SetFactRules { .. } => "set_fact_rules",
             MetaCommand::PutCollection(_) => "put_collection",
             MetaCommand::DeleteCollection { .. } => "delete_collection",
+            MetaCommand::EraseTenant { .. } => "erase_tenant",
         },
     }
 }

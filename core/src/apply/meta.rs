@@ -1,6 +1,6 @@
 //! Changes of the cluster's own data.
 
-use super::{ApplyError, Context, Step};
+use super::{ApplyError, Context, Step, tenant as erasing};
 use crate::access::{ApiKeyRow, ClusterRow, Rights, TenantRow};
 use crate::codec::Stored;
 use crate::collection::{CollectionRow, Deletion, Former};
@@ -11,6 +11,7 @@ use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX, IDEMPOTENCY_KEEP_US};
 use crate::outcome::Outcome;
 use crate::space::SHARDS_MAX;
 use crate::state::State;
+use crate::tenant::TENANTS_GOING_MAX;
 use crate::{Error, ErrorCode};
 
 pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaCommand) -> Step<Outcome> {
@@ -38,6 +39,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
         MetaCommand::DeleteCollection { tenant, name, incarnation, key_hash } => {
             delete_collection(context, &meta::collection(tenant, name), *incarnation, *key_hash)
         }
+        MetaCommand::EraseTenant { tenant, id } => erase_tenant(context, tenant, id),
     }
 }
 
@@ -46,6 +48,11 @@ fn refuse<T>(code: ErrorCode, detail: &str) -> Step<T> {
 }
 
 fn create_tenant<S: State>(context: &mut Context<'_, S>, tenant: &TenantRow) -> Step<Outcome> {
+    if erasing::is_erased(context, &tenant.id)? {
+        let detail =
+            "a tenant with this id was erased, or is being, and its id is not given again; choose another";
+        return Err(Error::new(ErrorCode::Conflict, detail).at("id").into());
+    }
     let key = meta::tenant(&tenant.id);
     if context.rows.read::<TenantRow>(&key)?.is_some() {
         return refuse(ErrorCode::AlreadyExists, "a tenant with this id exists");
@@ -54,14 +61,48 @@ fn create_tenant<S: State>(context: &mut Context<'_, S>, tenant: &TenantRow) -> 
     Ok(Outcome::Done)
 }
 
+/// Whether there is such a tenant, to which something may be added.
+fn check_tenant<S: State>(context: &Context<'_, S>, tenant: &str) -> Step<()> {
+    if erasing::is_erased(context, tenant)? {
+        return Err(erasing::gone().into());
+    }
+    if !context.rows.exists(&meta::tenant(tenant))? {
+        return refuse(ErrorCode::NotFound, "there is no such tenant; create it first");
+    }
+    Ok(())
+}
+
+/// Begins the erasure of a tenant. Once more is the same.
+fn erase_tenant<S: State>(context: &mut Context<'_, S>, tenant: &str, id: &str) -> Step<Outcome> {
+    if erasing::is_erased(context, tenant)? {
+        return Ok(Outcome::Done);
+    }
+    if !context.rows.exists(&meta::tenant(tenant))? {
+        return Err(Error::new(ErrorCode::NotFound, "there is no tenant with this id").at("id").into());
+    }
+    if erasing::are_too_many(context)? {
+        let detail = format!(
+            "{TENANTS_GOING_MAX} tenants are being erased, the most at once; repeat it when one is gone"
+        );
+        return refuse(ErrorCode::Unavailable, &detail);
+    }
+    let cluster_keys = |of_it: bool| move |row: &ApiKeyRow| (row.tenant == tenant) == of_it;
+    if is_cluster_key(context, cluster_keys(true))? && !is_cluster_key(context, cluster_keys(false))? {
+        return refuse(
+            ErrorCode::Conflict,
+            "the last key that manages the cluster is this tenant's; make another one for another tenant first",
+        );
+    }
+    erasing::begin(context, tenant, id)?;
+    Ok(Outcome::Done)
+}
+
 fn set_fact_rules<S: State>(
     context: &mut Context<'_, S>,
     rules: &FactRulesRow,
     if_version: Option<u64>,
 ) -> Step<Outcome> {
-    if context.rows.read::<TenantRow>(&meta::tenant(&rules.tenant))?.is_none() {
-        return refuse(ErrorCode::NotFound, "there is no such tenant; create it first");
-    }
+    check_tenant(context, &rules.tenant)?;
     let key = meta::fact_rules(&rules.tenant);
     let version = context.rows.read::<FactRulesRow>(&key)?.map_or(0, |before| before.version);
     if let Some(expected) = if_version.filter(|expected| *expected != version) {
@@ -76,9 +117,7 @@ fn set_fact_rules<S: State>(
 }
 
 fn create_key<S: State>(context: &mut Context<'_, S>, row: &ApiKeyRow) -> Step<Outcome> {
-    if context.rows.read::<TenantRow>(&meta::tenant(&row.tenant))?.is_none() {
-        return refuse(ErrorCode::NotFound, "there is no such tenant; create it first");
-    }
+    check_tenant(context, &row.tenant)?;
     let key = meta::api_key(&row.id);
     if context.rows.read::<ApiKeyRow>(&key)?.is_some() {
         return refuse(ErrorCode::AlreadyExists, "a key with this id exists");
@@ -102,7 +141,8 @@ fn revoke_key<S: State>(
     if !by.allows(row.rights) {
         return refuse(ErrorCode::PermissionDenied, "this key can do more than the one that would revoke it");
     }
-    if row.revoked_us.is_none() && row.rights.allows(Rights::CLUSTER) && is_last_cluster_key(context, id)? {
+    let is_living_cluster_key = row.revoked_us.is_none() && row.rights.allows(Rights::CLUSTER);
+    if is_living_cluster_key && !is_cluster_key(context, |other| other.id != id)? {
         return refuse(
             ErrorCode::Conflict,
             "this is the last key that manages the cluster; make another one first",
@@ -113,8 +153,8 @@ fn revoke_key<S: State>(
     Ok(Outcome::Done)
 }
 
-/// Whether no other key that lives and lasts manages the cluster.
-fn is_last_cluster_key<S: State>(context: &Context<'_, S>, id: &str) -> Step<bool> {
+/// Whether a key that lives and lasts manages the cluster, among those that are `wanted`.
+fn is_cluster_key<S: State>(context: &Context<'_, S>, wanted: impl Fn(&ApiKeyRow) -> bool) -> Step<bool> {
     const PAGE: usize = 256;
     let mut after: Option<Vec<u8>> = None;
     loop {
@@ -122,21 +162,21 @@ fn is_last_cluster_key<S: State>(context: &Context<'_, S>, id: &str) -> Step<boo
         for (_, value) in &rows {
             let row = ApiKeyRow::decode(value).map_err(ApplyError::from)?;
             let lasts = row.revoked_us.is_none() && row.expires_us.is_none();
-            if lasts && row.id != id && row.rights.allows(Rights::CLUSTER) {
-                return Ok(false);
+            let is_wanted = lasts && row.rights.allows(Rights::CLUSTER) && wanted(&row);
+            // Those of a tenant that goes open nothing, be they there still.
+            if is_wanted && !erasing::is_erased(context, &row.tenant)? {
+                return Ok(true);
             }
         }
         if rows.len() < PAGE {
-            return Ok(true);
+            return Ok(false);
         }
         after = rows.into_iter().next_back().map(|(key, _)| key);
     }
 }
 
 fn put_collection<S: State>(context: &mut Context<'_, S>, row: &CollectionRow) -> Step<Outcome> {
-    if context.rows.read::<TenantRow>(&meta::tenant(&row.tenant))?.is_none() {
-        return refuse(ErrorCode::NotFound, "there is no such tenant; create it first");
-    }
+    check_tenant(context, &row.tenant)?;
     let key = meta::collection(&row.tenant, &row.name);
     let former = match context.rows.read::<CollectionRow>(&key)? {
         Some(known) => match known.deleted {

@@ -23,6 +23,7 @@ mod rows;
 mod sessions;
 mod sweep;
 mod tasks;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod tiers;
@@ -49,8 +50,8 @@ use rows::Rows;
 /// the same, and an erasure of a session leaves what was said since. 6: partitions of deleted collections close;
 /// sweeps look past what waits for the leader, and read tombstones in bounded steps; imports
 /// bring what stands beside memories, and where that is deleted tombstones remain; chunks are found by their memory
-/// alone, and have no rows of their own for that. 7: erasures take over what deletions have left to be done, and sessions that
-/// have aged out leave a tombstone when they are erased.
+/// alone, and have no rows of their own for that. 7: tenants are erased; erasures take over what deletions have left
+/// to be done, and sessions that have aged out leave a tombstone when they are erased.
 pub const STATE_VERSION: u32 = 7;
 
 /// Where in the log a command stands, and when its leader proposed it.
@@ -142,6 +143,7 @@ pub fn apply(
         Command::Space(command) => space(&mut context, command),
         Command::Sweep { limit } => sweep::apply(&mut context, *limit),
         Command::Meta(command) => meta::apply(&mut context, command),
+        Command::Tenant(step) => tenant::apply(&mut context, step),
         Command::HashPoint => Ok(Outcome::Done),
     };
     let events = context.events;
@@ -184,6 +186,10 @@ fn tick(state: &mut impl State, stamp_us: i64) -> Result<i64, ApplyError> {
 type Answers = Vec<(ItemOutcome, IdempotencyItem)>;
 
 fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step<Outcome> {
+    // Before anything else: what comes late is not even answered as it was the first time.
+    if tenant::is_erased(context, command.space.tenant())? {
+        return Err(tenant::gone().into());
+    }
     if let Some(identity) = &command.idempotency
         && let Some(outcome) = idempotency::replay(context, command, identity)?
     {

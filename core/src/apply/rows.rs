@@ -30,6 +30,10 @@ impl<'a, S: State> Rows<'a, S> {
         Ok(self.state.get(key)?.map(|value| T::decode(&value)).transpose()?)
     }
 
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.state.get(key)?)
+    }
+
     pub(super) fn exists(&self, key: &[u8]) -> Result<bool> {
         Ok(self.state.get(key)?.is_some())
     }

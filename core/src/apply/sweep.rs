@@ -2,7 +2,7 @@
 //! and sessions.
 
 use super::delete::{self, Rest};
-use super::{ApplyError, Context, Step, idempotency, sessions, tasks, tombstones};
+use super::{ApplyError, Context, Step, idempotency, sessions, tasks, tenant, tombstones};
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
 use crate::limits::RECHECK_KEEP_US;
@@ -49,6 +49,10 @@ fn unreadable() -> ApplyError {
 
 /// Does what is due. Whether it leaves something that is due at once.
 fn one<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<bool> {
+    if tenant::is_erased(context, due.space.tenant())? {
+        // All of it goes, and nothing is written any more.
+        return Ok(false);
+    }
     match due.kind {
         DueKind::Recheck => {}
         DueKind::Idempotency => idempotency::expire(context, &due.space)?,

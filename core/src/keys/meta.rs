@@ -3,6 +3,8 @@
 //! [`CollectionRow`](crate::collection::CollectionRow). Small and few; nothing on the data path writes them.
 
 use super::{META_ROWS, prefixed};
+use crate::access::ApiKeyRow;
+use crate::codec::{CodecError, Stored};
 
 const CLUSTER: u8 = 1;
 const TENANT: u8 = 2;
@@ -58,4 +60,18 @@ pub fn collections(tenant: &str) -> Vec<u8> {
     let mut key = row(COLLECTION, tenant);
     key.push(0);
     key
+}
+
+/// Whether a row is a tenant's: the tenant's own, or that of a key, of rules or of a collection of it.
+///
+/// # Errors
+/// If it is that of a key and cannot be read.
+pub(super) fn is_of(key: &[u8], value: &[u8], tenant: &str) -> Result<bool, CodecError> {
+    match key.get(2) {
+        Some(&TENANT) => Ok(key == self::tenant(tenant)),
+        Some(&API_KEY) => Ok(ApiKeyRow::decode(value)?.tenant == tenant),
+        Some(&FACT_RULES) => Ok(key == fact_rules(tenant)),
+        Some(&COLLECTION) => Ok(key.starts_with(&collections(tenant))),
+        _ => Ok(false),
+    }
 }

@@ -29,6 +29,7 @@ pub mod session_memory;
 pub mod space_row;
 pub mod summary;
 pub mod task;
+pub mod tenant;
 pub mod text_hash;
 pub mod tombstone;
 pub mod turn;

@@ -1,6 +1,7 @@
 //! What the leader of a group does for its erasures.
 
 use super::select::next_step;
+use super::tenants::{self, Looks};
 use super::walk::{Open, PART, Walk};
 use super::{EraseSettings, Forgotten};
 use crate::integrity::Versions;
@@ -19,14 +20,14 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Time for one proposal.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 /// Steps that the erasures of a group take in one turn, all of them together.
 const STEPS_MAX: usize = 256;
 
-type Failed = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// What other nodes said in this turn; `None` of one that does not answer.
-type Reports = BTreeMap<NodeId, Option<NodeReport>>;
+pub(super) type Reports = BTreeMap<NodeId, Option<NodeReport>>;
 
 /// Works off the erasures of the groups that this node leads, until `stop`.
 pub(crate) async fn run(
@@ -38,6 +39,7 @@ pub(crate) async fn run(
 ) {
     let leader = Leader { raft, stop: stop.clone() };
     let mut walks: BTreeMap<GroupId, Walk> = BTreeMap::new();
+    let mut looks = Looks::default();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -53,16 +55,25 @@ pub(crate) async fn run(
             if let Err(error) = leader.look_at(replica, walks.entry(*id).or_default(), &mut reports).await {
                 tracing::warn!(group = id, %error, "erasures could not go on; they are tried again");
             }
+            if let Err(error) = looks.look_at(&leader, &replicas, *id, &mut reports).await {
+                tracing::warn!(group = id, %error, "the erasure of a tenant could not go on; it is tried again");
+            }
         }
     }
 }
 
-struct Leader {
+/// The node, as far as it leads.
+pub(super) struct Leader {
     raft: Arc<RaftNode>,
     stop: CancellationToken,
 }
 
 impl Leader {
+    /// Whether the node stops.
+    pub(super) fn stops(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
     /// Lets the erasures of a group go on, in turn: those that are taking rows out share the steps, so that
     /// none waits for another one to end.
     async fn look_at(&self, replica: &Replica, walk: &mut Walk, reports: &mut Reports) -> Result<(), Failed> {
@@ -70,7 +81,11 @@ impl Leader {
             return Ok(());
         }
         let part = walk.next(replica, PART).await?;
-        let removing = part.open.iter().filter(|open| open.row.phase == Phase::Removing).count();
+        // What a tenant has that goes as a whole goes with it, and takes no step of its own.
+        let gone = tenants::going(&replica.state)?;
+        let goes_alone = |open: &&Open| !gone.contains_key(open.space.tenant());
+        let removing =
+            part.open.iter().filter(goes_alone).filter(|open| open.row.phase == Phase::Removing).count();
         let share = (STEPS_MAX / removing.max(1)).max(1);
         let mut left = STEPS_MAX;
         for open in &part.open {
@@ -79,6 +94,9 @@ impl Leader {
             }
             // Where its proposal fails, the others may do better, or the next turn.
             walk.go_on_behind(open);
+            if !goes_alone(&open) {
+                continue;
+            }
             left -= match open.row.phase {
                 Phase::Removing => self.remove(replica, open, share.min(left)).await?,
                 Phase::Purging => self.confirm(replica, open, reports).await?,
@@ -114,27 +132,30 @@ impl Leader {
 
     /// Writes down what replicas have let go of. Answers how many steps that took.
     async fn confirm(&self, replica: &Replica, open: &Open, reports: &mut Reports) -> Result<usize, Failed> {
-        let Some(step) = self.confirmations(replica, &open.id, &open.row, reports).await else {
+        let (id, row) = (open.id.clone(), &open.row);
+        let Some(removed) = row.removed_index else { return Ok(0) };
+        let is_confirmed = |node, place| row.is_confirmed(node, place);
+        let (confirmations, done) = self.confirmations(replica, removed, is_confirmed, reports).await;
+        if !done && confirmations.is_empty() {
             return Ok(0);
-        };
-        propose(replica, &open.space, step).await?;
+        }
+        propose(replica, &open.space, EraseStep::Confirm { id, confirmations, done }).await?;
         Ok(1)
     }
 
-    /// What replicas have let go of since it was last written down.
-    async fn confirmations(
+    /// What replicas have let go of that went at `removed`, since it was last written down; and whether that is all.
+    pub(super) async fn confirmations(
         &self,
         replica: &Replica,
-        id: &str,
-        row: &ErasureRow,
+        removed: u64,
+        is_confirmed: impl Fn(NodeId, Place) -> bool,
         reports: &mut Reports,
-    ) -> Option<EraseStep> {
-        let removed = row.removed_index?;
+    ) -> (Vec<Confirmation>, bool) {
         let (mut confirmations, mut done) = (Vec::new(), true);
         for node in replica.group.voters() {
             let forgotten = self.forgotten(replica, node, reports).await;
             for place in Place::ALL {
-                if row.is_confirmed(node, place) {
+                if is_confirmed(node, place) {
                     continue;
                 }
                 if forgotten.of(place) >= removed && confirmations.len() < CONFIRMATIONS_MAX {
@@ -144,11 +165,7 @@ impl Leader {
                 }
             }
         }
-        (done || !confirmations.is_empty()).then(|| EraseStep::Confirm {
-            id: id.to_owned(),
-            confirmations,
-            done,
-        })
+        (confirmations, done)
     }
 
     async fn forgotten(&self, replica: &Replica, node: NodeId, reports: &mut Reports) -> Forgotten {

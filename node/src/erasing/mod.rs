@@ -1,4 +1,4 @@
-//! Erasures, worked off: leaders take out the rows, step by step ([`leader`]); every node lets go of the
+//! Erasures, worked off: leaders take out the rows, step by step ([`leader`], [`tenants`]); every node lets go of the
 //! copies that its replicas keep of them ([`replica`]), and leaders write down who has.
 //!
 //! Invariants, each held by a test:
@@ -10,9 +10,12 @@
 mod leader;
 mod replica;
 mod select;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod walk;
+
+pub(crate) use tenants::{going as tenants_going, spaces_left};
 
 use crate::integrity::Versions;
 use crate::raft::{Clock, GroupId, RaftNode};

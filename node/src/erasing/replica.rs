@@ -2,14 +2,15 @@
 //! made before the rows went. Images at once; log and snapshot files, and the directory of the database,
 //! after a while, so that many erasures share one turn.
 
-use super::EraseSettings;
 use super::walk::{Open, PART, Walk};
+use super::{EraseSettings, tenants};
 use crate::integrity;
 use crate::raft::{Clock, GroupId, RaftNode};
 use crate::service::Replica;
 use crate::shard::ShardState;
 use holdfast_core::erasure::Phase;
 use holdfast_core::space::SpaceKey;
+use holdfast_core::state::Reader;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,13 +73,24 @@ struct Pass {
 }
 
 impl Pass {
-    /// Takes one erasure in. The image of its space is gone already.
+    /// Takes one erasure in.
     fn take(&mut self, state: &ShardState, open: &Open, settings: &EraseSettings, now_us: i64) {
-        let (Phase::Purging, Some(index), Some(removed_us)) =
-            (open.row.phase, open.row.removed_index, open.row.removed_us)
-        else {
-            return;
-        };
+        let row = &open.row;
+        if let (Phase::Purging, Some(index), Some(removed_us)) =
+            (row.phase, row.removed_index, row.removed_us)
+        {
+            self.take_removed(state, (index, removed_us), settings, now_us);
+        }
+    }
+
+    /// Takes in what went at an index and a time. The images of its spaces are gone already.
+    fn take_removed(
+        &mut self,
+        state: &ShardState,
+        (index, removed_us): (u64, i64),
+        settings: &EraseSettings,
+        now_us: i64,
+    ) {
         let is_due = |after: Duration| {
             let age = Duration::from_micros(now_us.saturating_sub(removed_us).try_into().unwrap_or(0));
             age >= after
@@ -105,8 +117,12 @@ impl Forgetter {
                 return;
             }
             let pass = self.passes.entry(*id).or_default();
-            let look =
-                Look { settings: &self.settings, clock: self.clock.as_ref(), given_up: &self.given_up };
+            let look = Look {
+                replicas: &self.replicas,
+                settings: &self.settings,
+                clock: self.clock.as_ref(),
+                given_up: &self.given_up,
+            };
             match look.at(replica, pass).await {
                 Ok(upto) => purged.extend(upto.map(|upto| (replica, upto))),
                 Err(error) => {
@@ -147,8 +163,34 @@ async fn let_go_of_images(state: &Arc<ShardState>, open: &[Open]) -> Result<bool
     Ok(erased.is_ok())
 }
 
+/// The same for all spaces of tenants, of which no row says any more which they were.
+async fn let_go_of_tenants(
+    state: &Arc<ShardState>,
+    replicas: &BTreeMap<GroupId, Replica>,
+    removed: &[(String, u64, i64)],
+) -> Result<bool, Failed> {
+    let gone = tenants::named(removed, state.forgotten().images);
+    if gone.is_empty() {
+        return Ok(true);
+    }
+    // The images of all groups are in one place.
+    let all: Vec<Arc<ShardState>> = replicas.values().map(|replica| Arc::clone(&replica.state)).collect();
+    let spaces = Arc::clone(state);
+    let erase = move || {
+        let readers: Vec<_> = all.iter().map(|state| state.reader()).collect();
+        let readers: Vec<&dyn Reader> = readers.iter().map(|reader| reader as &dyn Reader).collect();
+        spaces.spaces().erase_tenants(|tenant| gone.contains(tenant), &readers)
+    };
+    let erased = tokio::task::spawn_blocking(erase).await?;
+    if let Err(error) = &erased {
+        tracing::warn!(%error, "files of an index keep what a tenant had; it is tried again");
+    }
+    Ok(erased.is_ok())
+}
+
 /// What it takes to look at one replica.
 struct Look<'a> {
+    replicas: &'a BTreeMap<GroupId, Replica>,
     settings: &'a EraseSettings,
     clock: &'a dyn Clock,
     given_up: &'a Arc<AtomicBool>,
@@ -164,7 +206,13 @@ impl Look<'_> {
         }
         let now_us = i64::try_from(self.clock.now_us())?;
         if pass.walk.is_at_start() {
-            *pass = Pass { began: state.visible().unwrap_or(0), ..Pass::default() };
+            // Whatever ends this turn here: nothing is said of images then.
+            *pass = Pass { began: state.visible().unwrap_or(0), images_kept: true, ..Pass::default() };
+            let removed = tenants::removed(state)?;
+            pass.images_kept = !let_go_of_tenants(state, self.replicas, &removed).await?;
+            for (_, index, removed_us) in removed {
+                pass.take_removed(state, (index, removed_us), self.settings, now_us);
+            }
         }
         let part = pass.walk.next(replica, PART).await?;
         // Whatever ends this turn here, the walk has moved on: then nothing is said of images.

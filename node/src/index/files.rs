@@ -11,6 +11,7 @@ use holdfast_core::space::SpaceKey;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -183,8 +184,44 @@ impl Files {
     /// The folder is named by a hash; each file says in full which space it is of.
     fn dir(&self, space: &SpaceKey) -> Result<PathBuf, FileError> {
         let root = self.root.as_ref().ok_or(FileError::Nowhere)?;
+        Ok(root.join(Self::folder(space)))
+    }
+
+    /// The name of the folder of a space.
+    pub(super) fn folder(space: &SpaceKey) -> String {
         let name = format!("{}\0{}\0{}", space.tenant(), space.space(), space.partition());
-        Ok(root.join(format!("{:032x}", xxh3_128(name.as_bytes()))))
+        format!("{:032x}", xxh3_128(name.as_bytes()))
+    }
+
+    /// The names of all folders.
+    pub(super) fn folders(&self) -> io::Result<BTreeSet<String>> {
+        let Some(root) = &self.root else { return Ok(BTreeSet::new()) };
+        let mut names = BTreeSet::new();
+        for entry in fs::read_dir(root)? {
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        Ok(names)
+    }
+
+    /// Removes folders, once `forget` has made the images of their spaces go; it answers which spaces have images
+    /// still, whose folders stay.
+    pub(super) fn remove_folders(
+        &self,
+        mut names: BTreeSet<String>,
+        forget: impl FnOnce() -> Vec<SpaceKey>,
+    ) -> io::Result<()> {
+        let _locked = self.lock.lock();
+        for space in forget() {
+            names.remove(&Self::folder(&space));
+        }
+        let Some(root) = self.root.as_ref().filter(|_| !names.is_empty()) else { return Ok(()) };
+        for name in names {
+            match fs::remove_dir_all(root.join(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+        }
+        sync_dir(Some(root))
     }
 }
 

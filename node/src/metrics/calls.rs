@@ -3,7 +3,7 @@ use prometheus::{HistogramVec, IntCounterVec};
 use std::time::Instant;
 
 /// The calls of the service: one label value for each.
-const METHODS: [&str; 20] = [
+const METHODS: [&str; 21] = [
     "write",
     "get",
     "list",
@@ -23,6 +23,7 @@ const METHODS: [&str; 20] = [
     "export",
     "space_stats",
     "get_erasure",
+    "get_tenant_erasure",
     "locate",
 ];
 

@@ -1,13 +1,17 @@
-//! A space as a whole: its export, its numbers, the receipts of its erasures.
+//! A space as a whole: its export, its numbers, the receipts of its erasures; and how far that of a tenant has come.
 
 use super::reads::read;
 use super::{NodeService, refusals};
+use crate::erasing::spaces_left;
+use crate::raft::GroupId;
 use holdfast_core::access::Rights;
 use holdfast_core::apply::last_applied_us;
 use holdfast_core::codec::Stored;
+use holdfast_core::erasure::Phase;
 use holdfast_core::keys;
 use holdfast_core::limits;
 use holdfast_core::state::Reader;
+use holdfast_core::tenant::TenantErasureRow;
 use holdfast_core::transfer::{self, Cursor};
 use holdfast_proto::{Refused, v1};
 use std::sync::Arc;
@@ -15,6 +19,8 @@ use std::time::Duration;
 
 /// A piece of an export ends when it holds this many bytes, well below the largest message.
 const EXPORT_BYTES_FULL: usize = 2 << 20;
+/// Most spaces that are counted of what is left of a tenant.
+const SPACES_TOLD_MAX: u32 = 1_000;
 
 impl NodeService {
     pub(super) async fn export_piece(
@@ -82,7 +88,6 @@ impl NodeService {
         let row = row.map(|row| row.encode()).transpose().map_err(|error| refusals::internal(&error))?;
         let log_time =
             last_applied_us(&replica.state.reader()).map_err(|error| refusals::corrupted(&error))?;
-        let ms = |after: Duration| u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         Ok(v1::GetErasureResponse {
             row,
             replicas: replica.group.voters().into_iter().collect(),
@@ -92,4 +97,43 @@ impl NodeService {
             seen,
         })
     }
+
+    pub(super) async fn read_tenant_erasure(
+        &self,
+        request: v1::GetTenantErasureRequest,
+    ) -> Result<v1::GetTenantErasureResponse, Refused> {
+        self.admitted(request.access)?.require(Rights::CLUSTER)?;
+        limits::check_id("tenant", &request.tenant)?;
+        let group = GroupId::from(request.group);
+        let replica = self.replica(group)?;
+        let deadline = self.ready(group, replica, request.read.as_ref()).await?;
+        let seen = Some(self.seen(group, &replica.state));
+        let (state, tenant) = (Arc::clone(&replica.state), request.tenant);
+        let look = move || {
+            let row: Option<TenantErasureRow> = read(&state, &keys::tenant::key(&tenant))?;
+            let is_gone = row.as_ref().is_some_and(|row| row.phase != Phase::Removing);
+            let slot = row.as_ref().map_or(0, |row| row.slot);
+            let spaces_left = match is_gone {
+                true => 0,
+                false => spaces_left(&state.reader(), &tenant, slot, SPACES_TOLD_MAX + 1)
+                    .map_err(|error| refusals::corrupted(&error))?,
+            };
+            Ok((row, spaces_left))
+        };
+        let (row, spaces_left) = self.on_search_pool(deadline, look).await?;
+        let row = row.map(|row| row.encode()).transpose().map_err(|error| refusals::internal(&error))?;
+        Ok(v1::GetTenantErasureResponse {
+            row,
+            replicas: replica.group.voters().into_iter().collect(),
+            log_after_ms: ms(self.inner.erasure.log_after),
+            database_after_ms: ms(self.inner.erasure.database_after),
+            spaces_left: spaces_left.min(SPACES_TOLD_MAX),
+            more_spaces: spaces_left > SPACES_TOLD_MAX,
+            seen,
+        })
+    }
+}
+
+fn ms(after: Duration) -> u64 {
+    u64::try_from(after.as_millis()).unwrap_or(u64::MAX)
 }

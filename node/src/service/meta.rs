@@ -1,10 +1,11 @@
 use super::{NodeService, refusals};
+use crate::erasing::tenants_going;
 use crate::raft::GroupId;
 use crate::shard::ShardState;
 use holdfast_core::Error;
 use holdfast_core::access::ApiKeyRow;
 use holdfast_core::codec::Stored;
-use holdfast_core::keys::meta;
+use holdfast_core::keys::{meta, tenant};
 use holdfast_core::space::Shard;
 use holdfast_core::state::Reader;
 use holdfast_proto::v1::read_meta_request::What;
@@ -29,7 +30,12 @@ impl NodeService {
         let what = request.what.ok_or_else(|| Error::invalid("what", "the call asks for nothing"))?;
         let is_one = matches!(
             what,
-            What::ApiKey(_) | What::Tenant(_) | What::Cluster(_) | What::FactRules(_) | What::Collection(_)
+            What::ApiKey(_)
+                | What::Tenant(_)
+                | What::TenantErasure(_)
+                | What::Cluster(_)
+                | What::FactRules(_)
+                | What::Collection(_)
         );
         if is_one {
             return Ok(v1::ReadMetaResponse { rows: rows(&replica.state, &what)? });
@@ -72,8 +78,14 @@ fn rows(state: &ShardState, what: &What) -> Result<Vec<Vec<u8>>, Refused> {
         Ok(row.into_iter().collect())
     };
     match what {
-        What::ApiKey(id) => one(meta::api_key(id)),
+        What::ApiKey(id) => opening(state, one(meta::api_key(id))?),
         What::Tenant(id) => one(meta::tenant(id)),
+        What::TenantErasure(id) => one(tenant::key(id)),
+        What::TenantsGoing(_) => {
+            let going = tenants_going(state).map_err(|error| refusals::corrupted(&error))?;
+            let rows = going.into_values().map(|row| row.encode());
+            rows.collect::<Result<_, _>>().map_err(|error| refusals::internal(&error))
+        }
         What::Cluster(_) => one(meta::cluster()),
         What::FactRules(tenant) => one(meta::fact_rules(tenant)),
         What::Collection(of) => one(meta::collection(&of.tenant, &of.name)),
@@ -85,6 +97,18 @@ fn rows(state: &ShardState, what: &What) -> Result<Vec<Vec<u8>>, Refused> {
             Ok(key.tenant == *tenant)
         }),
     }
+}
+
+/// The row of a key, unless its tenant was erased: then it opens nothing, be it there still.
+fn opening(state: &ShardState, rows: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Refused> {
+    let corrupted = |error: &dyn std::fmt::Display| refusals::corrupted(error);
+    for row in &rows {
+        let key = ApiKeyRow::decode(row).map_err(|error| corrupted(&error))?;
+        if state.reader().get(&tenant::key(&key.tenant)).map_err(|error| corrupted(&error))?.is_some() {
+            return Ok(Vec::new());
+        }
+    }
+    Ok(rows)
 }
 
 /// The rows below a prefix that `wanted` keeps, [`META_ROWS_MAX`] of them at most.

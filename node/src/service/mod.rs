@@ -5,6 +5,7 @@
 
 mod facts;
 pub(crate) mod gate;
+mod going;
 mod graph;
 mod lifecycle;
 mod meta;
@@ -80,6 +81,7 @@ struct Inner {
     searches: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     turns: turns::TurnCache,
+    going: going::Going,
     metrics: Arc<NodeMetrics>,
     checks: Arc<Checks>,
     versions: Versions,
@@ -115,6 +117,7 @@ impl NodeService {
             searches: Arc::new(Semaphore::new(search_threads.max(1))),
             waiting: Arc::new(Semaphore::new(SEARCHES_WAITING_MAX)),
             turns: turns::TurnCache::default(),
+            going: going::Going::default(),
             metrics,
             checks: Arc::clone(integrity.checks()),
             versions: integrity.versions().clone(),
@@ -173,6 +176,14 @@ impl NodeService {
         }
     }
 
+    /// Who asks, unless that is a tenant that is being erased: a router may take its keys to be good for a while.
+    fn admitted(&self, access: Option<v1::Access>) -> Result<Access, Refused> {
+        let access = known_access(access)?;
+        let meta = self.replica(GroupId::from(Shard::META.0))?;
+        self.inner.going.check(&meta.state, &access.tenant, &self.inner.turns)?;
+        Ok(access)
+    }
+
     /// Checks who asks for what, and finds the replica.
     fn enter(
         &self,
@@ -181,7 +192,7 @@ impl NodeService {
         needed: Rights,
         owner: Option<v1::Owner>,
     ) -> Result<(SpaceKey, GroupId, &Replica), Refused> {
-        let access = known_access(access)?;
+        let access = self.admitted(access)?;
         let space = space.ok_or_else(|| Error::invalid("space", "the call names no space"))?;
         let space = SpaceKey::try_from(space)?;
         access.check(&space, needed)?;
@@ -362,5 +373,12 @@ impl v1::node_server::Node for NodeService {
         request: Request<v1::GetErasureRequest>,
     ) -> Result<Response<v1::GetErasureResponse>, Status> {
         self.answer("get_erasure", self.read_erasure(request.into_inner())).await
+    }
+
+    async fn get_tenant_erasure(
+        &self,
+        request: Request<v1::GetTenantErasureRequest>,
+    ) -> Result<Response<v1::GetTenantErasureResponse>, Status> {
+        self.answer("get_tenant_erasure", self.read_tenant_erasure(request.into_inner())).await
     }
 }

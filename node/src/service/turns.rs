@@ -38,6 +38,18 @@ struct Turns {
 }
 
 impl TurnCache {
+    /// Forgets all turns of a tenant.
+    pub(super) fn forget_tenant(&self, tenant: &str) {
+        let mut cache = self.0.lock();
+        let mut freed = 0;
+        cache.spaces.retain(|space, turns| {
+            let stays = space.tenant() != tenant;
+            freed += if stays { 0 } else { turns.rows.values().map(|row| cost(row)).sum() };
+            stays
+        });
+        cache.bytes = cache.bytes.saturating_sub(freed);
+    }
+
     pub(super) fn get(
         &self,
         space: &SpaceKey,
@@ -131,6 +143,12 @@ mod tests {
         assert!(cache.get(&space, "s", 2, 600).is_none(), "another session of that id");
         cache.forget(&space, "s");
         assert!(cache.get(&space, "s", 1, 600).is_none());
+        assert_eq!(cache.0.lock().bytes, 0);
+        cache.put(&space, "s", 1, 1, &row(1, 1));
+        cache.forget_tenant("t2");
+        assert!(cache.get(&space, "s", 1, 1).is_some());
+        cache.forget_tenant("t");
+        assert!(cache.get(&space, "s", 1, 1).is_none());
         assert_eq!(cache.0.lock().bytes, 0);
     }
 

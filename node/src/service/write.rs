@@ -1,4 +1,4 @@
-use super::{NodeService, deadline, known_access, refusals};
+use super::{NodeService, deadline, refusals};
 use crate::raft::GroupId;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
@@ -11,7 +11,7 @@ use holdfast_proto::{Refused, v1};
 
 impl NodeService {
     pub(super) async fn propose(&self, request: v1::WriteRequest) -> Result<v1::WriteResponse, Refused> {
-        let access = known_access(request.access)?;
+        let access = self.admitted(request.access)?;
         if request.command.len() > ATOMIC_BYTES_MAX {
             let (n, max) = (request.command.len(), ATOMIC_BYTES_MAX);
             let detail = format!("the write has {n} bytes when encoded; the limit is {max}; split it");
@@ -55,7 +55,7 @@ impl NodeService {
                 }
                 Err(Error::new(ErrorCode::Internal, "a change of the cluster was sent to a shard").into())
             }
-            Command::Sweep { .. } | Command::HashPoint => Err(only_leaders()),
+            Command::Sweep { .. } | Command::HashPoint | Command::Tenant(_) => Err(only_leaders()),
         }
     }
 }
@@ -79,7 +79,9 @@ fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {
         access.require(if own { Rights::ADMIN } else { Rights::CLUSTER })
     };
     match command {
-        MetaCommand::InitCluster { .. } | MetaCommand::CreateTenant(_) => access.require(Rights::CLUSTER),
+        MetaCommand::InitCluster { .. } | MetaCommand::CreateTenant(_) | MetaCommand::EraseTenant { .. } => {
+            access.require(Rights::CLUSTER)
+        }
         MetaCommand::CreateKey(key) => {
             of_tenant(Some(&key.tenant))?;
             // A key never gives more than the key that makes it.

@@ -254,4 +254,11 @@ impl v1::node_server::Node for SimService {
     ) -> Result<Response<v1::GetErasureResponse>, Status> {
         unasked()
     }
+
+    async fn get_tenant_erasure(
+        &self,
+        _: Request<v1::GetTenantErasureRequest>,
+    ) -> Result<Response<v1::GetTenantErasureResponse>, Status> {
+        unasked()
+    }
 }

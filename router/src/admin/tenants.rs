@@ -1,7 +1,9 @@
 //! `POST` and `GET /admin/v1/tenants`.
 
+use super::tenant_erasure::{Begun, going};
 use crate::auth::Caller;
 use crate::http::problem::{Answer, Problem};
+use crate::http::query::NoParams;
 use crate::http::time::{Deadline, Time};
 use crate::http::{Body, answer, json};
 use crate::nodes::Safety;
@@ -42,6 +44,8 @@ impl From<TenantRow> for TenantView {
 #[derive(Serialize)]
 struct Tenants {
     tenants: Vec<TenantView>,
+    /// Those that are being erased.
+    erasing: Vec<Begun>,
 }
 
 pub(super) async fn create(
@@ -64,9 +68,12 @@ pub(super) async fn create(
     answer(StatusCode::CREATED, &TenantView::from(row))
 }
 
-pub(super) async fn list(State(shared): State<Arc<Shared>>, caller: Caller) -> Answer<Response> {
+pub(super) async fn list(State(shared): State<Arc<Shared>>, caller: Caller, _: NoParams) -> Answer<Response> {
     caller.require(Rights::CLUSTER)?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let rows: Vec<TenantRow> = shared.nodes.read_meta(What::Tenants(Empty {}), deadline).await?;
-    answer(StatusCode::OK, &Tenants { tenants: rows.into_iter().map(TenantView::from).collect() })
+    let erasing = going(&shared, deadline).await?;
+    let is_going = |row: &TenantRow| erasing.iter().any(|gone| gone.is_of(&row.id));
+    let tenants = rows.into_iter().filter(|row| !is_going(row)).map(TenantView::from).collect();
+    answer(StatusCode::OK, &Tenants { tenants, erasing })
 }

@@ -1,6 +1,10 @@
 //! Query parameters, as strict as bodies: unknown, repeated and ill-typed ones are errors.
 
+use super::problem::Problem;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use holdfast_core::{Error, Result};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 /// Most bytes of a query string; a filter may stand in it.
@@ -23,5 +27,21 @@ pub(crate) fn parse<T: DeserializeOwned>(uri: &axum::http::Uri) -> Result<T> {
             let detail = format!("the query string is not valid: {reason}");
             Err(Error::invalid(field.unwrap_or_else(|| "query string".to_owned()), detail))
         }
+    }
+}
+
+/// A request that takes no parameters, and has none.
+pub(crate) struct NoParams;
+
+impl<S: Sync> FromRequestParts<S> for NoParams {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> std::result::Result<Self, Problem> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct None {}
+
+        parse::<None>(&parts.uri)?;
+        Ok(Self)
     }
 }

@@ -38,6 +38,7 @@ struct Told {
 pub(crate) struct Receipt {
     /// What was chosen: `all`, `session`, `source`, `filter` or `ids`. What it named is not kept.
     pub(crate) selection: &'static str,
+    /// `removing`, `purging` or `done`.
     pub(crate) status: &'static str,
     begun_at: Time,
     /// The log index at which it began: what was recorded later stays.
@@ -135,7 +136,7 @@ impl Reading<'_> {
 }
 
 impl Receipt {
-    fn new(row: &ErasureRow, told: &v1::GetErasureResponse) -> Self {
+    pub(crate) fn new(row: &ErasureRow, told: &v1::GetErasureResponse) -> Self {
         let said = |node: u64, place: Place| {
             let said = row.confirmed.iter().find(|said| (said.node, said.place) == (node, place));
             said.map(|said| Time(said.at_us))

@@ -20,3 +20,4 @@ mod reads;
 mod recall;
 mod sessions;
 mod tasks;
+mod tenants;

@@ -29,6 +29,7 @@ mod random;
 mod relink;
 mod sessions;
 mod tasks;
+mod tenants;
 mod transfer;
 mod transfer_beside;
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::erasure::{EraseStep, Selection};
+use crate::tenant::TenantStep;
 use crate::tiers::block::{BlockChange, BlockWrite};
 use crate::tiers::procedure::{Body, ProcedureChange, ProcedureWrite};
 use crate::tiers::task::{Step, StepKind, TaskChange, TaskWrite};
@@ -177,6 +178,8 @@ fn commands_wait_for_replicas_that_know_what_they_mean() {
         (space_command(Write::Erase(EraseStep::Close { id: "e".into() }), None), 7),
         (Command::Sweep { limit: 1 }, 7),
         (Command::Meta(Box::new(MetaCommand::PutCollection(Default::default()))), 6),
+        (Command::Tenant(Box::new(TenantStep::Begin { tenant: "t".into(), id: "e".into() })), 7),
+        (Command::Meta(Box::new(MetaCommand::EraseTenant { tenant: "t".into(), id: "e".into() })), 7),
     ];
     for (command, since) in known {
         assert_eq!(command.known_since(), since, "{command:?}");

@@ -36,6 +36,7 @@ use super::image::{Image, SharedImage, TimedOut};
 use super::settings::IndexSettings;
 use batches::{Batches, OpenBatch};
 use holdfast_core::event::Event;
+use holdfast_core::keys::next_space;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::Reader;
 use load::{Load, Loader};
@@ -236,6 +237,31 @@ impl Spaces {
     /// If files cannot be removed. The image is gone all the same.
     pub fn erase(&self, space: &SpaceKey) -> io::Result<()> {
         self.loader.files.remove(space, || self.forgotten(space))
+    }
+
+    /// The same for all spaces of tenants that are gone, of which no row tells any more. Files that are of no space that
+    /// has rows in one of the `states` go as well: nothing says whose they were. These are all that the images are of.
+    ///
+    /// # Errors
+    /// As [`Spaces::erase`], and if the rows or the folder cannot be read.
+    pub fn erase_tenants(&self, is_gone: impl Fn(&str) -> bool, states: &[&dyn Reader]) -> io::Result<()> {
+        let files = &self.loader.files;
+        let mut folders = files.folders()?;
+        for state in states {
+            let mut last = None;
+            while !folders.is_empty()
+                && let Some(space) = next_space(*state, last.as_ref()).map_err(io::Error::other)?
+            {
+                if !is_gone(space.tenant()) {
+                    folders.remove(&Files::folder(&space));
+                }
+                last = Some(space);
+            }
+        }
+        files.remove_folders(folders, || {
+            self.forget(|space| is_gone(space.tenant()));
+            self.live()
+        })
     }
 
     fn forgotten(&self, space: &SpaceKey) -> bool {

@@ -132,3 +132,40 @@ fn nothing_of_a_space_is_left_once_it_was_erased() {
     spaces.erase(&other).unwrap();
     assert!(files(dir.path()).is_empty());
 }
+
+/// The rows of a tenant that is gone do not say whose the folders were; those of others do.
+#[test]
+fn nothing_of_a_tenant_is_left_once_its_rows_are_gone() {
+    let (store, ours) = (Store::default(), space("ann"));
+    let near = SpaceKey::user("acme2", "ann").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let spaces = saved(dir.path(), &store, &ours);
+    write(&spaces, &store, &near, 1..=700);
+    spaces.get(&near, &store, soon()).unwrap();
+    spaces.settle_graphs();
+    assert_eq!(files(dir.path()).len(), 2);
+    // The rows go first, and with them what tells which spaces there were.
+    let image = spaces.get(&ours, &store, soon()).unwrap();
+    remove(&spaces, &store, &ours, 1..=700);
+    let erase = || spaces.erase_tenants(|tenant| tenant == "acme", &[&store]).unwrap();
+    erase();
+    assert_eq!((files(dir.path()).len(), spaces.live()), (1, vec![near.clone()]));
+    spaces.settle_graphs();
+    assert_eq!(files(dir.path()).len(), 1, "nor does one that was being built come back");
+    drop(image);
+    // A folder that was left behind by a process before goes too, and those of live spaces stay, loaded or not.
+    std::fs::create_dir(dir.path().join("left-behind")).unwrap();
+    spaces.forget(|_| true);
+    erase();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(files(dir.path()).len(), 1);
+    let (_, usage) = loads(&spaces, &store, &near);
+    assert_eq!(usage.graphs_loaded, 1, "the files of the neighbour are whole");
+    // Rows of another shard count as well.
+    spaces.erase_tenants(|tenant| tenant == "acme", &[&Store::default(), &store]).unwrap();
+    assert_eq!(files(dir.path()).len(), 1);
+    store.failing.store(1, std::sync::atomic::Ordering::SeqCst);
+    assert!(spaces.erase_tenants(|_| false, &[&store]).is_err(), "rows that cannot be read are told");
+    assert_eq!(files(dir.path()).len(), 1);
+    Spaces::new(1 << 20).erase_tenants(|_| true, &[]).unwrap();
+}

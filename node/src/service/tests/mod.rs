@@ -3,6 +3,7 @@
 
 mod harness;
 mod recheck;
+mod tenants;
 mod tiers;
 
 use harness::{

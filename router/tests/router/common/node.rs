@@ -341,7 +341,7 @@ impl Node for Service {
                 assert!(command.idempotency.is_some(), "every write can be repeated");
             }
             Command::Meta(_) => assert_eq!(request.group, 0),
-            Command::Sweep { .. } | Command::HashPoint => panic!("routers never sweep"),
+            Command::Sweep { .. } | Command::HashPoint | Command::Tenant(_) => panic!("a leader's own"),
         }
         let (outcome, seen) = self.cluster.apply(u16::try_from(request.group).unwrap(), &command);
         match self.node.fault() {
@@ -488,8 +488,19 @@ impl Node for Service {
             state.scan(&prefix, None, 10_000).unwrap().into_iter().map(|(_, value)| value).collect()
         };
         let rows = match request.into_inner().what.unwrap() {
-            What::ApiKey(id) => one(meta::api_key(&id)),
+            What::ApiKey(id) => {
+                let mut rows = one(meta::api_key(&id));
+                let tenant = |row: &Vec<u8>| ApiKeyRow::decode(row).unwrap().tenant;
+                rows.retain(|row| state.get(&keys::tenant::key(&tenant(row))).unwrap().is_none());
+                rows
+            }
             What::Tenant(id) => one(meta::tenant(&id)),
+            What::TenantErasure(id) => one(keys::tenant::key(&id)),
+            What::TenantsGoing(_) => {
+                let going = state.scan(&keys::tenant::going_prefix(), None, 10_000).unwrap();
+                let ids = going.iter().map(|(key, _)| keys::tenant::parse_going(key).unwrap());
+                ids.flat_map(|id| one(keys::tenant::key(id))).collect()
+            }
             What::Tenants(_) => all(meta::tenants()),
             What::Cluster(_) => one(meta::cluster()),
             What::FactRules(tenant) => one(meta::fact_rules(&tenant)),
@@ -623,6 +634,32 @@ impl Node for Service {
             database_after_ms: 2_000,
             log_time_us: 0,
             seen,
+        }))
+    }
+
+    async fn get_tenant_erasure(
+        &self,
+        request: Request<v1::GetTenantErasureRequest>,
+    ) -> Answer<v1::GetTenantErasureResponse> {
+        let request = request.into_inner();
+        self.may_read(request.read.as_ref()).await?;
+        let refused = |error: Error| Status::from(Refused::from(error));
+        let access = Access::try_from(request.access.unwrap()).map_err(refused)?;
+        access.require(Rights::CLUSTER).map_err(refused)?;
+        let group = u16::try_from(request.group).unwrap();
+        if self.cluster.refusing_shard.load(Ordering::SeqCst) == group && group > 0 {
+            return Err(refuse(Error::new(ErrorCode::Unavailable, "no quorum now"), v1::Route::Retry, None));
+        }
+        let mut groups = self.cluster.groups.lock().unwrap();
+        let state = &groups.entry(group).or_default().state;
+        Ok(Response::new(v1::GetTenantErasureResponse {
+            row: state.get(&keys::tenant::key(&request.tenant)).unwrap(),
+            replicas: vec![1, 2, 3],
+            log_after_ms: 1_000,
+            database_after_ms: 2_000,
+            spaces_left: reads::spaces_of(state, &request.tenant),
+            more_spaces: false,
+            seen: None,
         }))
     }
 }

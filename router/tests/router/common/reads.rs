@@ -66,6 +66,16 @@ pub fn locate(state: &BTreeState, space: &SpaceKey, request: &v1::LocateRequest)
     found
 }
 
+/// How many spaces of a tenant there are.
+pub fn spaces_of(state: &BTreeState, tenant: &str) -> u32 {
+    let (mut count, mut last) = (0, None);
+    while let Some(space) = keys::next_space(state, last.as_ref()).unwrap() {
+        count += u32::from(space.tenant() == tenant);
+        last = Some(space);
+    }
+    count
+}
+
 pub fn list(
     state: &BTreeState,
     space: &SpaceKey,
