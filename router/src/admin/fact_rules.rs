@@ -6,6 +6,7 @@ use crate::auth::{Caller, PathId};
 use crate::fact_rules::{FactRules, read};
 use crate::http::json::Bounded;
 use crate::http::problem::{Answer, Problem};
+use crate::http::query::NoParams;
 use crate::http::time::{Deadline, Time};
 use crate::http::write::{WriteHead, etag};
 use crate::http::{Body, answer, json};
@@ -98,6 +99,7 @@ pub(super) async fn get(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     PathId(tenant): PathId,
+    _: NoParams,
 ) -> Answer<Response> {
     manager(caller, &tenant)?;
     let deadline = Deadline::after(shared.config.read_timeout);

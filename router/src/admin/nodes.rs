@@ -4,6 +4,7 @@
 use crate::auth::{Caller, PathId};
 use crate::http::answer;
 use crate::http::problem::{Answer, Problem};
+use crate::http::query::NoParams;
 use crate::nodes::NodeView;
 use crate::shared::Shared;
 use axum::extract::State;
@@ -77,7 +78,7 @@ struct Controlled {
     status: &'static str,
 }
 
-pub(super) async fn list(State(shared): State<Arc<Shared>>, caller: Caller) -> Answer<Response> {
+pub(super) async fn list(State(shared): State<Arc<Shared>>, caller: Caller, _: NoParams) -> Answer<Response> {
     caller.require(Rights::CLUSTER)?;
     let groups = shared.nodes.groups();
     let leads =
@@ -94,7 +95,11 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>, caller: Caller) -> A
     answer(StatusCode::OK, &NodeRows { nodes: nodes.into_iter().map(row).collect() })
 }
 
-pub(super) async fn cluster(State(shared): State<Arc<Shared>>, caller: Caller) -> Answer<Response> {
+pub(super) async fn cluster(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+    _: NoParams,
+) -> Answer<Response> {
     caller.require(Rights::CLUSTER)?;
     let groups = shared.nodes.groups().into_iter();
     let groups =

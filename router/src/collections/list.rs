@@ -5,6 +5,7 @@ use super::view::CollectionView;
 use crate::auth::Caller;
 use crate::http::answer;
 use crate::http::problem::Answer;
+use crate::http::query::NoParams;
 use crate::http::time::Deadline;
 use crate::shared::Shared;
 use axum::extract::State;
@@ -21,7 +22,7 @@ struct Collections {
     collections: Vec<CollectionView>,
 }
 
-pub(crate) async fn list(State(shared): State<Arc<Shared>>, caller: Caller) -> Answer<Response> {
+pub(crate) async fn list(State(shared): State<Arc<Shared>>, caller: Caller, _: NoParams) -> Answer<Response> {
     let access = caller.require(Rights::READ)?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let rows: Vec<CollectionRow> =

@@ -10,6 +10,7 @@ use super::view::CollectionView;
 use crate::auth::{Caller, path_param};
 use crate::http::json;
 use crate::http::problem::{Answer, Problem};
+use crate::http::query::NoParams;
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
 use crate::http::{Body, answer};
@@ -70,7 +71,7 @@ impl FromRequestParts<Arc<Shared>> for Named {
     }
 }
 
-pub(crate) async fn get(State(shared): State<Arc<Shared>>, named: Named) -> Answer<Response> {
+pub(crate) async fn get(State(shared): State<Arc<Shared>>, named: Named, _: NoParams) -> Answer<Response> {
     let Named { access, name, space } = named;
     access.check(&space, Rights::READ)?;
     let deadline = Deadline::after(shared.config.read_timeout);

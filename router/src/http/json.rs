@@ -1,6 +1,9 @@
 //! Strict JSON: what is wrong is said with the path of the field and the type that was expected.
 
+mod objects;
+
 use holdfast_core::{Error, ErrorCode, Result};
+use objects::Objects;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::error::Category;
@@ -31,7 +34,7 @@ pub(crate) fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
 /// Reads a part of a body whose path in it is `prefix`.
 pub(crate) fn part<'a, T: Deserialize<'a>>(text: &'a str, prefix: &str) -> Result<T> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    let value = serde_path_to_error::deserialize(Objects(&mut deserializer)).map_err(|error| {
         let path = error.path().to_string();
         explain(error.inner(), join(prefix, &path))
     })?;

@@ -1,6 +1,7 @@
 //! Times: microseconds since 1970 inside, RFC 3339 outside.
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::time::Duration;
@@ -12,17 +13,29 @@ pub(crate) fn now_us() -> i64 {
 }
 
 /// A time in JSON: read as RFC 3339 with a zone, written in UTC with microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Time(pub(crate) i64);
+
+/// The last time that can be read and written, whatever the zone: 9999-12-30T22:00:00Z.
+const LAST: Time = Time(253_402_207_200_000_000);
 
 impl Time {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let parsed: Result<Timestamp, _> = text.parse();
-        parsed.map(|time| Self(time.as_microsecond())).map_err(|_| {
+        let parsed = parsed.map(|time| Self(time.as_microsecond())).ok();
+        parsed.filter(|time| *time <= LAST).ok_or_else(|| {
+            if is_well_formed(text) {
+                return format!("is beyond the last time that can be given, {LAST}");
+            }
             "must be an RFC 3339 time with a zone, such as 2026-11-30T09:30:00Z or 2026-11-30T17:30:00+08:00"
                 .to_owned()
         })
     }
+}
+
+/// Whether it is written as a time is, with a zone, whatever the time.
+fn is_well_formed(text: &str) -> bool {
+    Pieces::parse(text).is_ok_and(|pieces| pieces.time().is_some() && pieces.offset().is_some())
 }
 
 impl Time {
@@ -133,6 +146,12 @@ mod tests {
         ] {
             assert!(Time::parse(bad).is_err(), "{bad}");
         }
+        for late in ["9999-12-31T23:59:59Z", "9999-12-30T22:00:00.000001Z", "9999-12-31T09:00:00+08:00"] {
+            let error = Time::parse(late).unwrap_err();
+            assert!(error.contains("9999-12-30T22:00:00"), "{late}: {error}");
+        }
+        assert_eq!(Time::parse("9999-12-30T22:00:00Z"), Ok(LAST));
+        assert_eq!(serde_json::to_string(&LAST).unwrap(), "\"9999-12-30T22:00:00.000000Z\"");
         assert_eq!(serde_json::to_string(&Time(i64::MAX)).unwrap(), "null");
         assert_eq!(Time::parse("2026-03-02T23:30:00-05:00").unwrap().day(), "2026-03-03");
     }

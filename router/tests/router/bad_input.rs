@@ -88,6 +88,28 @@ async fn odd_bodies_are_refused_with_a_sentence() {
             "invalid_argument",
             "memories[0].event_time",
         ),
+        (
+            MEMORIES,
+            one(json!({"content": "a", "expires_at": "9999-12-31T23:59:59Z"})),
+            "invalid_argument",
+            "memories[0].expires_at",
+        ),
+        (MEMORIES, one(json!(["a"])), "invalid_argument", "memories[0]"),
+        (
+            MEMORIES,
+            one(json!({"content": "a", "fact": ["a", "b", "c"]})),
+            "invalid_argument",
+            "memories[0].fact",
+        ),
+        (
+            MEMORIES,
+            one(json!({"content": "a", "source": ["file:a", []]})),
+            "invalid_argument",
+            "memories[0].source",
+        ),
+        (RECALL, raw("{\"query\": \"q\", \"weights\": [1, 0, 0, 0]}"), "invalid_argument", "weights"),
+        (RECALL, raw("{\"query\": \"q\", \"as_of\": []}"), "invalid_argument", "as_of"),
+        (RECALL, raw("{\"query\": \"q\", \"situation\": [\"mobile\"]}"), "invalid_argument", "situation"),
         (RECALL, raw(""), "invalid_argument", ""),
         (RECALL, raw("{\"query\": \"q\", \"top_k\": 0}"), "invalid_argument", "top_k"),
         (RECALL, raw("{\"query\": \"q\", \"top_k\": 1000000000}"), "invalid_argument", "top_k"),
@@ -148,6 +170,38 @@ async fn the_envelope_of_a_request_is_checked() {
     api.get("/v2/users/ann/memories").await.problem("not_found");
     let (_, detail) = api.get("/v1/collections/products/memories").await.problem("not_found");
     assert!(detail.contains("collections"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_time_that_is_too_late_is_told_so() {
+    let world = World::start().await;
+    let late = json!([{"content": "a", "expires_at": "9999-12-31T23:59:59Z"}]);
+    let (field, detail) = world.api().add(late).await.problem("invalid_argument");
+    assert_eq!(field, "memories[0].expires_at");
+    assert!(detail.contains("9999-12-30T22:00:00.000000Z") && !detail.contains("RFC"), "{detail}");
+    let last = json!([{"content": "b", "expires_at": "9999-12-30T22:00:00Z"}]);
+    world.api().add(last).await.ok(201);
+}
+
+#[tokio::test]
+async fn reads_without_parameters_take_none() {
+    let world = World::start().await;
+    let (api, operator) = (world.api(), world.operator());
+    api.put("/v1/collections/kb", json!({})).await.ok(201);
+    for (api, path) in [
+        (&api, "/v1/collections"),
+        (&api, "/v1/collections/kb"),
+        (&operator, "/admin/v1/tenants"),
+        (&operator, "/admin/v1/tenants/acme"),
+        (&operator, "/admin/v1/tenants/acme/fact-rules"),
+        (&operator, "/admin/v1/nodes"),
+        (&operator, "/admin/v1/cluster"),
+    ] {
+        api.get(path).await.ok(200);
+        let (field, detail) = api.get(&format!("{path}?limit=5")).await.problem("invalid_argument");
+        assert_eq!(field, "limit", "{path}: {detail}");
+        api.get(&format!("{path}?")).await.ok(200);
+    }
 }
 
 #[tokio::test]

@@ -92,6 +92,62 @@ fn a_list_is_no_body() {
 }
 
 #[test]
+fn a_list_is_no_object_however_deep() {
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)]
+    struct Deep {
+        #[serde(default)]
+        inner: Option<Inner>,
+        #[serde(default)]
+        named: BTreeMap<String, Inner>,
+        #[serde(default)]
+        pair: Option<(u8, Inner)>,
+        #[serde(default)]
+        choice: Option<Choice>,
+        #[serde(default)]
+        change: Change<Inner>,
+        #[serde(default)]
+        any: Option<Value>,
+        #[serde(default)]
+        list: Vec<Inner>,
+    }
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[allow(dead_code)]
+    enum Choice {
+        One(Inner),
+        Two { name: String },
+        Three,
+    }
+
+    let one = r#"{"name":"茶"}"#;
+    for good in [
+        format!(r#"{{"inner":{one},"named":{{"a":{one}}},"pair":[1,{one}],"list":[{one},{one}]}}"#),
+        format!(r#"{{"choice":{{"one":{one}}},"change":{one},"any":[["x"],{{"y":[1]}},null,1e3,-7]}}"#),
+        r#"{"choice":{"two":{"name":"x"}},"change":null,"inner":null}"#.into(),
+        r#"{"choice":"three","any":"🙂"}"#.into(),
+    ] {
+        let read = body::<Deep>(good.as_bytes());
+        assert!(read.is_ok(), "{good}: {read:?}");
+    }
+    for (bad, field) in [
+        (r#"{"inner":["茶",null,null]}"#, "inner"),
+        (r#"{"named":{"a":["茶"]}}"#, "named.a"),
+        (r#"{"pair":[1,["茶"]]}"#, "pair[1]"),
+        (r#"{"choice":{"one":["茶"]}}"#, "choice.one"),
+        (r#"{"choice":{"two":["茶"]}}"#, "choice.two"),
+        (r#"{"change":["茶"]}"#, "change"),
+        (r#"{"list":[{"name":"a"},["茶"]]}"#, "list[1]"),
+        (r#"{"list":[[]]}"#, "list[0]"),
+    ] {
+        let error = body::<Deep>(bad.as_bytes()).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some(field), "{bad}: {}", error.detail);
+        assert!(error.detail.contains("must be an object, not an array"), "{bad}: {}", error.detail);
+    }
+}
+
+#[test]
 fn parts_carry_their_prefix() {
     let error = part::<Inner>(r#"{"name":[]}"#, "memories[3]").unwrap_err();
     assert_eq!(error.field.as_deref(), Some("memories[3].name"));
