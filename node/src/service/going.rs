@@ -1,8 +1,7 @@
 //! Tenants that are being erased: nobody reads or writes for them any more, whatever key a router has let them in by.
 //! Each node goes by its own replica of the meta group, and looks at its rows again only when that has moved on. A node
-//! that is behind still answers reads; what is written is refused by the shards themselves.
+//! that is behind, or cannot read its replica, still answers reads; what is written is refused by the shards themselves.
 
-use super::refusals;
 use super::turns::TurnCache;
 use crate::erasing::tenants_going;
 use crate::shard::ShardState;
@@ -34,12 +33,18 @@ impl Going {
         let mut known = self.0.write();
         // What is read is at least as new as what was visible before.
         if known.upto != Some(visible) {
-            let going = tenants_going(meta).map_err(|error| refusals::corrupted(&error))?;
-            let tenants: BTreeSet<String> = going.into_keys().collect();
-            for new in tenants.difference(&known.tenants) {
-                turns.forget_tenant(new);
+            known.upto = Some(visible);
+            match tenants_going(meta) {
+                Ok(going) => {
+                    let tenants: BTreeSet<String> = going.into_keys().collect();
+                    for new in tenants.difference(&known.tenants) {
+                        turns.forget_tenant(new);
+                    }
+                    known.tenants = tenants;
+                }
+                // Nobody else is to be kept out by it. It is looked at again when there is something new.
+                Err(error) => tracing::error!(%error, "which tenants are being erased cannot be read"),
             }
-            *known = Known { upto: Some(visible), tenants };
         }
         refuse(&known.tenants, tenant)
     }

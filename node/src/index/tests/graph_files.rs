@@ -147,6 +147,11 @@ fn nothing_of_a_tenant_is_left_once_its_rows_are_gone() {
     // The rows go first, and with them what tells which spaces there were.
     let image = spaces.get(&ours, &store, soon()).unwrap();
     remove(&spaces, &store, &ours, 1..=700);
+    // One of which rows are there still goes as well: another shard has not come to it.
+    let rest = space("rest");
+    write(&spaces, &store, &rest, 1..=10);
+    spaces.get(&rest, &store, soon()).unwrap();
+    assert!(spaces.live().contains(&rest));
     let erase = || spaces.erase_tenants(|tenant| tenant == "acme", &[&store]).unwrap();
     erase();
     assert_eq!((files(dir.path()).len(), spaces.live()), (1, vec![near.clone()]));

@@ -2,7 +2,7 @@
 
 use super::IN_TIME;
 use super::harness::{Cluster, GROUP, NODES, access, bounded, read, until, write, write_somewhere};
-use holdfast_core::access::{Access, Rights, TenantRow};
+use holdfast_core::access::{Access, ApiKeyRow, Rights, TenantRow};
 use holdfast_core::codec::Stored;
 use holdfast_core::command::{Command, MetaCommand};
 use holdfast_core::outcome::Outcome;
@@ -32,6 +32,37 @@ async fn change(cluster: &Cluster, access: v1::Access, command: MetaCommand) -> 
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Rows of the meta group, as its leader has them.
+async fn meta_rows(cluster: &Cluster, what: What) -> Vec<Vec<u8>> {
+    let deadline = Instant::now() + IN_TIME;
+    loop {
+        for id in NODES {
+            let read = Some(v1::Read { deadline_ms: 5_000, ..v1::Read::default() });
+            let request = v1::ReadMetaRequest { read, what: Some(what.clone()) };
+            if let Ok(response) = cluster.service(id).read_meta_rows(request).await {
+                return response.rows;
+            }
+        }
+        assert!(Instant::now() < deadline, "nobody answers for the meta group");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn api_key(tenant: &str) -> ApiKeyRow {
+    ApiKeyRow {
+        id: format!("key-of-{tenant}"),
+        secret_sha256: [1; 32],
+        tenant: tenant.into(),
+        user: None,
+        rights: Rights::READ,
+        name: String::new(),
+        created_us: 0,
+        expires_us: None,
+        revoked_us: None,
+        created_by: None,
     }
 }
 
@@ -73,11 +104,16 @@ async fn all_refuse(cluster: &Cluster) -> bool {
 async fn nobody_reads_or_writes_for_a_tenant_that_goes() {
     let cluster = Cluster::start().await;
     let row = |id: &str| TenantRow { id: id.into(), name: id.into(), created_us: 0 };
-    for id in ["acme", "acme2"] {
+    for id in ["acme", "acme2", "operators"] {
         assert_eq!(
             change(&cluster, operator(), MetaCommand::CreateTenant(row(id))).await.unwrap(),
             Outcome::Done
         );
+    }
+    let keys = ["acme", "operators"];
+    for id in keys {
+        change(&cluster, operator(), MetaCommand::CreateKey(api_key(id))).await.unwrap();
+        assert_eq!(meta_rows(&cluster, What::ApiKey(api_key(id).id)).await.len(), 1);
     }
     write_somewhere(&cluster, "first", None).await;
     let all_see_it = || async {
@@ -98,6 +134,11 @@ async fn nobody_reads_or_writes_for_a_tenant_that_goes() {
     let refused = change(&cluster, weak, erase()).await.unwrap_err();
     assert_eq!(refused.error.code, ErrorCode::PermissionDenied);
     assert_eq!(change(&cluster, operator(), erase()).await.unwrap(), Outcome::Done);
+    // At once, whether the row is there still or not; others go on.
+    let opens = keys.map(|id| What::ApiKey(api_key(id).id));
+    for (what, left) in opens.into_iter().zip([0, 1]) {
+        assert_eq!(meta_rows(&cluster, what).await.len(), left);
+    }
 
     until("all nodes refuse it", || all_refuse(&cluster)).await;
     for id in NODES {
@@ -128,15 +169,7 @@ async fn nobody_reads_or_writes_for_a_tenant_that_goes() {
         told(&cluster, 0, "acme").await.is_some_and(|(row, _)| row.phase == Phase::Purging)
     })
     .await;
-    let leader = cluster.leader().await;
-    let rows = async |what| {
-        let request = v1::ReadMetaRequest { read: None, what: Some(what) };
-        cluster.service(leader).read_meta_rows(request).await
-    };
-    // Whoever leads the meta group: another node says so.
-    if let Ok(going) = rows(What::TenantsGoing(v1::Empty {})).await {
-        assert_eq!(going.rows.len(), 2);
-        assert!(rows(What::Tenant("acme".into())).await.unwrap().rows.is_empty());
-    }
+    assert_eq!(meta_rows(&cluster, What::TenantsGoing(v1::Empty {})).await.len(), 2);
+    assert!(meta_rows(&cluster, What::Tenant("acme".into())).await.is_empty());
     cluster.stop().await;
 }
