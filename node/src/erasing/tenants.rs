@@ -197,10 +197,8 @@ fn next_step(
             (cursor.range, cursor.after) = (cursor.range + 1, None);
         } else if looked_at >= LOOKED_AT_MAX {
             let tenant = tenant.to_owned();
-            let step = TenantStep::Rows { tenant, keys: found, ended: false };
-            return Ok(
-                Some(step).filter(|step| !matches!(step, TenantStep::Rows { keys, .. } if keys.is_empty()))
-            );
+            let has_found = !found.is_empty();
+            return Ok(has_found.then_some(TenantStep::Rows { tenant, keys: found, ended: false }));
         }
     }
     Ok(Some(TenantStep::Rows { tenant: tenant.to_owned(), keys: found, ended: true }))
