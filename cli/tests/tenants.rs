@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const SHARDS: u16 = 2;
@@ -99,26 +99,43 @@ async fn wait_for(operator: &Api, what: &str, is_there: impl Fn(&Value) -> bool)
     }
 }
 
-/// Writes for the tenant that goes, all the time, through a router that may know its key still: what was acknowledged.
-async fn write_on(api: Api, stop: Arc<AtomicBool>) -> (usize, usize) {
-    let (mut acknowledged, mut refused, mut n) = (0, 0, 0);
-    while !stop.load(Ordering::SeqCst) {
+/// What became of writes that go on all the time.
+#[derive(Default)]
+struct Writing {
+    acknowledged: AtomicUsize,
+    refused: AtomicUsize,
+    ended: AtomicBool,
+}
+
+/// Writes for the tenant that goes, through a router that may know its key still.
+async fn write_on(api: Api, writing: Arc<Writing>) {
+    let mut n = 0;
+    while !writing.ended.load(Ordering::SeqCst) {
         n += 1;
         let body = json!({"memories": [{"content": format!("{} late {n}", MARKS[0])}]});
-        let request =
-            api.request(Method::POST, &format!("{}/memories", users(MARKS[0], &format!("late-{n}"))));
-        match api.send(request.json(&body)).await {
-            Ok((status, _)) if status.is_success() => acknowledged += 1,
+        let path = format!("{}/memories", users(MARKS[0], &format!("late-{n}")));
+        match api.send(api.request(Method::POST, &path).json(&body)).await {
+            Ok((status, _)) if status.is_success() => {
+                writing.acknowledged.fetch_add(1, Ordering::SeqCst);
+            }
             Ok((status, answer)) if status.is_client_error() => {
                 assert!(matches!(status.as_u16(), 401 | 404), "{status} {answer}");
-                refused += 1;
+                writing.refused.fetch_add(1, Ordering::SeqCst);
             }
             // Of a node that was killed.
             _ => {}
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    (acknowledged, refused)
+}
+
+/// Waits until so many have come to this end.
+async fn reaches(count: &AtomicUsize, least: usize) {
+    let deadline = Instant::now() + PATIENCE;
+    while count.load(Ordering::SeqCst) < least {
+        assert!(Instant::now() < deadline, "never {least}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// What the neighbours have is what they had.
@@ -211,9 +228,9 @@ async fn nothing_is_left_of_a_tenant_though_a_leader_is_killed_in_the_middle() {
     fill_files(&Api::new(&cluster.url, &keys[0]), &nodes).await;
     let api = Api::new(&cluster.url, &keys[0]);
     let (second, url) = cluster.plan.start_router(&[]);
-    let stop = Arc::new(AtomicBool::new(false));
-    let writing = tokio::spawn(write_on(Api::new(&url, &keys[0]), Arc::clone(&stop)));
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let writing = Arc::new(Writing::default());
+    let writer = tokio::spawn(write_on(Api::new(&url, &keys[0]), Arc::clone(&writing)));
+    reaches(&writing.acknowledged, 5).await;
 
     let (status, begun) = operator.delete(&path(TENANTS[0])).await;
     assert_eq!(status.as_u16(), 202, "{begun}");
@@ -224,9 +241,9 @@ async fn nothing_is_left_of_a_tenant_though_a_leader_is_killed_in_the_middle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let waiting = operator.get(&path(TENANTS[0])).await.1;
     assert_eq!(waiting["status"], "purging", "the node that is down has its files: {waiting}");
-    stop.store(true, Ordering::SeqCst);
-    let (acknowledged, refused) = writing.await.unwrap();
-    assert!(acknowledged > 0 && refused > 0, "{acknowledged} {refused}");
+    reaches(&writing.refused, 5).await;
+    writing.ended.store(true, Ordering::SeqCst);
+    writer.await.unwrap();
     cluster.restart_node(killed);
     let done = wait_for(&operator, "done", |told| told["status"] == "done").await;
     assert_eq!(done["groups"].as_array().unwrap().len(), usize::from(SHARDS) + 1, "{done}");
@@ -237,7 +254,8 @@ async fn nothing_is_left_of_a_tenant_though_a_leader_is_killed_in_the_middle() {
     }
     let erased: u64 =
         done["groups"].as_array().unwrap().iter().map(|one| one["spaces"].as_u64().unwrap()).sum();
-    assert!(erased >= USERS as u64 + 4 + acknowledged as u64, "{done}");
+    let acknowledged = writing.acknowledged.load(Ordering::SeqCst) as u64;
+    assert!(erased >= USERS as u64 + 4 + acknowledged, "{done}");
 
     assert_eq!(holding(&nodes, MARKS[0].as_bytes()), Vec::<String>::new());
     assert_eq!(holding(&nodes, &vector().1), Vec::<String>::new(), "nor its vector");
