@@ -8,6 +8,7 @@
 //! new variant is proposed only when every replica knows it.
 
 mod sessions;
+mod upkeep;
 
 use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
@@ -15,7 +16,7 @@ use crate::collection::CollectionRow;
 use crate::erasure::EraseStep;
 use crate::facts::own::FactRulesRow;
 use crate::limits;
-use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement};
+use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement, Status};
 use crate::space::SpaceKey;
 use crate::tenant::TenantStep;
 use crate::tiers::block::{BlockChange, BlockWrite};
@@ -26,6 +27,7 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 pub use sessions::{AppendTurns, ChangeDialogue, Digest, DigestResult, NewTurn};
+pub use upkeep::{Merge, Upkeep};
 
 /// One change of the state of a shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -165,6 +167,8 @@ pub enum Write {
     /// What an export held, at most [`limits::IMPORT_ITEMS_MAX`] items, each stored or rejected by itself.
     /// Since state version 4.
     Import(Vec<transfer::Item>),
+    /// What a job found in a space as a whole. Only a leader itself proposes it. Since state version 7.
+    Upkeep(Box<Upkeep>),
 }
 
 /// New memories.
@@ -427,7 +431,8 @@ impl Write {
             | Self::Procedure(_)
             | Self::DeleteSession { .. }
             | Self::Erase(_)
-            | Self::Import(_) => MEMORIES_KNOWN_SINCE,
+            | Self::Import(_)
+            | Self::Upkeep(_) => MEMORIES_KNOWN_SINCE,
         }
     }
 }
@@ -449,6 +454,7 @@ impl SpaceCommand {
                 limits::check_id("session", session)
             }
             Write::Digest(digest) => digest.check(),
+            Write::Upkeep(upkeep) => upkeep.check(),
             Write::Update(update) => update.memory.check(update.model.as_ref()),
             Write::Delete { id, .. } | Write::Retract { id, .. } | Write::Relink { id, .. } => {
                 limits::check_id("id", id)
@@ -571,6 +577,9 @@ impl NewMemory {
         if self.index.metadata.len() > limits::METADATA_BYTES_MAX {
             let (n, max) = (self.index.metadata.len(), limits::METADATA_BYTES_MAX);
             return Err(Error::too_large("metadata", format!("metadata has {n} bytes; the limit is {max}")));
+        }
+        if self.index.status == Status::Merged {
+            return Err(Error::invalid("status", "only a job merges memories, in a step of its own"));
         }
         if self.index.entities.len() > limits::ENTITIES_MAX {
             return Err(Error::too_large("entities", format!("at most {} entities", limits::ENTITIES_MAX)));

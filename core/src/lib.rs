@@ -13,7 +13,8 @@
 //!   back.
 //! - [`state`]: the sorted byte map below, its overlay, its hash and its conformance suite.
 //! - [`session`]: conversations: window, summary, dialogue state.
-//! - [`facts`]: what statements say and how they contradict each other.
+//! - [`facts`]: what statements say and how they contradict each other; [`duplicates`]: whether two texts say the same.
+//! - [`upkeep`]: how far jobs have come with a space.
 //! - [`tiers`]: core blocks and what else is kept beside memories.
 //! - [`text`], [`score`]: analysis of text and scoring, used by router and node, never by `apply`.
 
@@ -22,6 +23,7 @@ pub mod apply;
 pub mod codec;
 pub mod collection;
 pub mod command;
+pub mod duplicates;
 pub mod erasure;
 pub mod error;
 pub mod event;
@@ -45,6 +47,7 @@ pub mod text;
 pub mod tiers;
 pub mod token;
 pub mod transfer;
+pub mod upkeep;
 pub mod vector;
 pub mod when;
 

@@ -177,6 +177,13 @@ pub const SESSION_IDLE_GRID_US: i64 = 10 * 60 * 1_000_000;
 pub const SESSION_TURNS_CONDENSED: u64 = 20;
 /// Most memories that one command of a job brings.
 pub const DIGEST_ITEMS_MAX: usize = 16;
+/// Most memories that are merged into one: as many as stand by themselves again in one command.
+pub const MERGED_MAX: usize = 16;
+/// Most merges that one command brings.
+pub const UPKEEP_MERGES_MAX: usize = 16;
+/// How long after a memory came a job looks whether it says what another one says, in microseconds of log
+/// time: what is said at once is looked at together.
+pub const UPKEEP_AFTER_US: i64 = 20 * 1_000_000;
 /// Most turns that one command of a deletion takes out.
 pub const DELETE_TURNS_MAX: usize = 96;
 /// Most memories that one command of a deletion takes out.

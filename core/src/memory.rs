@@ -51,6 +51,9 @@ pub enum Status {
     Deprecated,
     /// Moved to cold storage.
     Archived,
+    /// Another memory says the same and stands for it; left out of recall unless asked for. Since state
+    /// version 7.
+    Merged,
 }
 
 impl Status {
@@ -60,12 +63,14 @@ impl Status {
             Self::Active => "active",
             Self::Deprecated => "deprecated",
             Self::Archived => "archived",
+            Self::Merged => "merged",
         }
     }
 
     /// Finds a status by its wire name.
     pub fn from_wire(name: &str) -> Option<Self> {
-        [Self::Active, Self::Deprecated, Self::Archived].into_iter().find(|status| status.as_str() == name)
+        let all = [Self::Active, Self::Deprecated, Self::Archived, Self::Merged];
+        all.into_iter().find(|status| status.as_str() == name)
     }
 }
 

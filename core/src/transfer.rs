@@ -13,9 +13,10 @@ use crate::codec::{CodecError, Stored, stored};
 use crate::command::{NewMemory, check_statement};
 use crate::keys::{self, Family};
 use crate::limits;
-use crate::memory::{FactRow, HistoryRow, IndexRow, MemoryRow, ModelTag, SpaceRow};
+use crate::memory::{FactRow, HistoryRow, IndexRow, MemoryRow, ModelTag, SpaceRow, Status};
 use crate::space::SpaceKey;
 use crate::state::{Reader, StateError};
+use crate::upkeep::MergedRow;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,8 @@ pub const FAMILIES: [(Family, Exported); Family::ALL.len()] = [
     (Family::TextHash, Exported::With("memory")),
     (Family::History, Exported::Line("version")),
     (Family::Derived, Exported::With("memory")),
+    (Family::Merged, Exported::With("memory")),
+    (Family::Upkeep, Exported::Not("jobs look at what an import brings")),
     (Family::Fact, Exported::With("memory")),
     (Family::Entity, Exported::Not(NOT_YET)),
     (Family::Edge, Exported::With("memory")),
@@ -311,6 +314,7 @@ pub fn page(
                 // Chunks are told with the memory that they are parts of.
                 bytes += memory.content.len();
                 let versions = versions(state, space, &index.id)?;
+                let index = alone(state, space, index)?;
                 bytes += versions.iter().map(|version| version.row.memory.content.len() + 512).sum::<usize>();
                 page.items.push(Item::Memory(Box::new(exported(state, space, &settings, memory, index)?)));
                 page.items.extend(versions.into_iter().map(|version| Item::Version(Box::new(version))));
@@ -403,6 +407,22 @@ fn exported(
         standing,
         memory: new_memory(memory, index, chunks),
     })
+}
+
+/// A memory as if nothing had been merged: what is told is what each of them says, and where it arrives the
+/// same is found again.
+fn alone(state: &dyn Reader, space: &SpaceKey, index: IndexRow) -> std::result::Result<IndexRow, ReadError> {
+    if index.status == Status::Merged {
+        return Ok(IndexRow { status: Status::Active, ..index });
+    }
+    if index.count < 2 {
+        return Ok(index);
+    }
+    let mut count = index.count;
+    for (_, value) in state.scan(&keys::merged::prefix(space, &index.id), None, limits::MERGED_MAX)? {
+        count = count.saturating_sub(MergedRow::decode(&value)?.count);
+    }
+    Ok(IndexRow { count: count.max(1), ..index })
 }
 
 fn new_memory(memory: MemoryRow, index: IndexRow, chunks: Vec<NewMemory>) -> NewMemory {

@@ -427,11 +427,19 @@ MEMORIES = Row(
         ),
         Panel(
             "Jobs by result",
-            "Steps of jobs that summarise, promote and condense the turns of sessions, by job and result; stale is work "
-            "whose turns had changed meanwhile.",
+            "Steps of jobs that summarise, promote and condense the turns of sessions and merge memories, by job and "
+            "result; stale is work whose turns or memories had changed meanwhile.",
             "failed: the log of the node says why; a failed step is tried again later.",
             "ops",
             (Query("sum by (kind, result) (rate(holdfast_jobs_total{<node>}[<rate>]))", "{{kind}} {{result}}"),),
+        ),
+        Panel(
+            "Near-duplicates",
+            "New memories per second that were compared with older ones, that were merged into one that says the same, and "
+            "that had changed by then.",
+            "most are merged: agents store one thing again and again; let them look first.",
+            "ops",
+            (Query("sum by (event) (rate(holdfast_near_duplicates_total{<node>}[<rate>]))", "{{event}}"),),
         ),
         Panel(
             "Parked work of jobs",

@@ -3,7 +3,7 @@
 use crate::erasing::EraseSettings;
 use crate::index::IndexSettings;
 use crate::integrity::IntegritySettings;
-use crate::jobs::JobEmbedder;
+use crate::jobs::{JobEmbedder, JobSettings};
 use crate::raft::{LogFiles, NodeId};
 use crate::snapshot::SnapshotSettings;
 use holdfast_transport::Security;
@@ -46,6 +46,8 @@ pub struct NodeConfig {
     pub integrity: IntegritySettings,
     /// The model for what jobs write. Default: none.
     pub embedder: JobEmbedder,
+    /// What jobs do.
+    pub jobs: JobSettings,
     /// How erasures are worked off.
     pub erasure: EraseSettings,
 }
@@ -77,6 +79,7 @@ impl NodeConfig {
             log_files: LogFiles::default(),
             integrity: IntegritySettings::default(),
             embedder: JobEmbedder::default(),
+            jobs: JobSettings::default(),
             erasure: EraseSettings::default(),
         }
     }

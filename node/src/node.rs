@@ -7,7 +7,7 @@ use crate::guard::Guard;
 use crate::health::Health;
 use crate::identity::{Identity, RAFT, claim, has_data};
 use crate::integrity::Integrity;
-use crate::jobs;
+use crate::jobs::{self, Tools};
 use crate::metrics::{NodeMetrics, ProposalMetrics, Sources};
 use crate::open::{open_raft, open_states};
 use crate::raft::{
@@ -191,9 +191,13 @@ impl Node {
             &integrity,
         );
         let server = serve(&raft, service.clone(), founding, &config.security, listener, stop.clone());
-        let (embedder, of_jobs) = (config.embedder.clone(), metrics.jobs.clone());
-        let (versions, time) = (integrity.versions().clone(), Arc::clone(&clock));
-        let working = jobs::run(replicas.clone(), time, embedder, of_jobs, versions, stop.clone());
+        let tools = Tools {
+            clock: Arc::clone(&clock),
+            embedder: config.embedder.clone(),
+            settings: config.jobs,
+            metrics: metrics.jobs.clone(),
+        };
+        let working = jobs::run(replicas.clone(), tools, integrity.versions().clone(), stop.clone());
         let erasing = erasing::start(&raft, &replicas, config.erasure, &clock, integrity.versions(), &stop);
         let sweeping = sweeper::start(&replicas, clock, &metrics.sweeps, &integrity, &stop);
         let jobs = [sweeping, erasing, tokio::spawn(working)];

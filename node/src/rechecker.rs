@@ -1,26 +1,24 @@
 //! Looks a second time for what a memory may contradict, where the first look was at a memory that had
 //! changed by the time of the write. Runs on leaders, for what stands in `due`.
 
-use crate::index::Query;
 use crate::integrity::Versions;
+use crate::nearest::most_like;
 use crate::service::Replica;
 use crate::shard::ShardState;
 use holdfast_core::codec::Stored;
 use holdfast_core::command::{Command, Hint, SpaceCommand, Write};
 use holdfast_core::facts::similar::{self, may_contradict};
-use holdfast_core::filter::Filter;
 use holdfast_core::keys::due::{self, Due, DueKind};
 use holdfast_core::keys::{index_row, memory};
 use holdfast_core::memory::{IndexRow, MemoryRow};
-use holdfast_core::score::Profile;
 use holdfast_core::state::Reader;
-use holdfast_core::text::{analyze_query, normalize};
+use holdfast_core::text::normalize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Rows at the front of `due` that are looked at in one turn.
 const ROWS_MAX: usize = 64;
-/// Time for one look, and for one proposal.
+/// Time for one proposal.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
@@ -60,39 +58,14 @@ fn look(state: &ShardState, due: &Due) -> Result<Vec<Hint>, Fault> {
     let newer = MemoryRow::decode(&value)?;
     let Some(value) = store.get(&index_row::key(&due.space, newer.seq))? else { return Ok(Vec::new()) };
     let row = IndexRow::decode(&value)?;
-    let speaker = match &row.speaker {
-        Some(speaker) => serde_json::json!({"speaker": {"$eq": speaker}}),
-        None => serde_json::json!({"speaker": {"$exists": false}}),
-    };
-    let filter = Filter::parse(&speaker)?;
-    let terms = analyze_query(&newer.content).terms;
-    let vector: Option<Vec<f32>> =
-        row.vector.as_ref().map(|vector| vector.to_halves().map(f32::from).collect());
-    let query = Query {
-        text: &newer.content,
-        terms: &terms,
-        vector: vector.as_deref(),
-        vector_model: row.vector.as_ref().map_or(0, |vector| vector.model),
-        profile: Profile::Relevance,
-        filter: Some(&filter),
-        now_us: due.at_us,
-        log_now_us: due.at_us,
-        top_k: similar::CANDIDATES,
-        deadline: Some(Instant::now() + TIMEOUT),
-        ..Query::default()
-    };
-    let image = state.spaces().get(&due.space, &store, Instant::now() + TIMEOUT)?;
-    let answer = image.read().search(&query)?;
+    let like = most_like(state, &due.space, (&newer, &row), true, due.at_us, similar::CANDIDATES)?;
     let own = normalize(&newer.content);
     let mut found = Vec::new();
-    for hit in answer.hits.iter().filter(|hit| hit.seq < newer.seq) {
-        let Some(value) = store.get(&memory::key(&due.space, &hit.id))? else { continue };
+    for other in like.into_iter().filter(|other| other.seq < newer.seq) {
+        let Some(value) = store.get(&memory::key(&due.space, &other.id))? else { continue };
         let older = MemoryRow::decode(&value)?;
-        // A row without a vector says nothing by its cosine of 0.
-        #[allow(clippy::cast_possible_truncation)]
-        let cosine = (hit.parts.cosine > 0.0).then_some(hit.parts.cosine as f32);
-        if normalize(&older.content) != own && may_contradict(&newer.content, &older.content, cosine) {
-            found.push(Hint { id: hit.id.clone(), version: older.version });
+        if normalize(&older.content) != own && may_contradict(&newer.content, &older.content, other.cosine) {
+            found.push(Hint { id: other.id, version: older.version });
         }
     }
     found.truncate(similar::HINTS_MAX);

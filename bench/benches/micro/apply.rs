@@ -7,8 +7,8 @@ use holdfast_core::access::{ApiKeyRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::collection::CollectionRow;
 use holdfast_core::command::{
-    Add, AppendTurns, ChangeDialogue, Command, Digest, DigestResult, FeedbackItem, Hint, Idempotency,
-    MetaCommand, NewMemory, NewTurn, Origin, SWEEP_ROWS_MAX, SpaceCommand, Update, Verdict, Write,
+    Add, AppendTurns, ChangeDialogue, Command, Digest, DigestResult, FeedbackItem, Hint, Idempotency, Merge,
+    MetaCommand, NewMemory, NewTurn, Origin, SWEEP_ROWS_MAX, SpaceCommand, Update, Upkeep, Verdict, Write,
 };
 use holdfast_core::facts::own::FactRulesRow;
 use holdfast_core::facts::registry::Registry;
@@ -67,6 +67,7 @@ fn kind(command: &Command) -> &'static str {
             Write::Digest(_) => "digest",
             Write::Erase(_) => "erase",
             Write::Import(_) => "import",
+            Write::Upkeep(_) => "upkeep",
         },
         Command::Sweep { .. } => "sweep",
         Command::HashPoint => "hash_point",
@@ -83,7 +84,7 @@ fn kind(command: &Command) -> &'static str {
         },
     }
 }
-const KINDS: [&str; 26] = [
+const KINDS: [&str; 27] = [
     "add",
     "block",
     "create_key",
@@ -110,6 +111,7 @@ const KINDS: [&str; 26] = [
     "task",
     "turns",
     "update",
+    "upkeep",
 ];
 
 fn space(write: Write, key_hash: u128) -> Command {
@@ -364,6 +366,15 @@ fn cases() -> Vec<Case> {
     cases
 }
 
+/// Sixteen pairs that say the same.
+fn upkeep() -> Write {
+    let hint = |number: usize| Hint { id: format!("memory-{number}"), version: 1 };
+    let merge =
+        |number: usize| Merge { stands: hint(number), merged: hint(number + 500), cosine_milli: Some(990) };
+    let merges = (1..).filter(|number| number % EXPIRING != 0).take(16).map(merge).collect();
+    Write::Upkeep(Box::new(Upkeep::Duplicates { base: 0, through: 1_000, merges }))
+}
+
 /// Decisions about names and rules, and links that are found late.
 fn decisions(memories: &BTreeState, keys: &BTreeState) -> Vec<Case> {
     let names: Vec<String> = (0..GRAPH_NAMES_MAX).map(|number| format!("name {number}")).collect();
@@ -395,6 +406,7 @@ fn decisions(memories: &BTreeState, keys: &BTreeState) -> Vec<Case> {
         case("merge_entities_16", memories, merge),
         case("split_entities_16", &merged, split),
         case("relink", memories, space(relink, 1 << 67)),
+        case("upkeep_16_merges", memories, space(upkeep(), 1 << 67)),
         case("set_fact_rules", keys, rules),
         case("put_collection", &collections, put(100)),
         case("delete_collection", &collections, meta(delete)),

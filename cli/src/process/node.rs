@@ -94,6 +94,7 @@ fn tune(node: &mut NodeConfig, config: &Config) {
     node.erasure.database_after = Duration::from_millis(section.erase_database_after_ms);
     node.log_files = LogFiles::keeping(section.log_keep_bytes);
     node.embedder = job_embedder(config);
+    node.jobs.merge = section.merge_near_duplicates;
 }
 
 /// The model for what jobs write, opened when one first needs it. Without it that is found by its words.

@@ -1,14 +1,14 @@
 //! New memories.
 
-use super::{Answers, Context, Step, Stop, chunks, delete, facts, links, sessions, update};
+use super::{Answers, Context, Step, Stop, chunks, delete, facts, links, merged, sessions, update, upkeep};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
 use crate::intent::is_unsure;
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
 use crate::memory::{
-    IdempotencyId, IdempotencyItem, IndexRow, MemoryRow, ModelTag, STRENGTH_NEW, SpaceRow, TombstoneRow,
-    Topic,
+    IdempotencyId, IdempotencyItem, IndexRow, MemoryRow, ModelTag, STRENGTH_NEW, SpaceRow, Status,
+    TombstoneRow, Topic,
 };
 use crate::outcome::{ItemOutcome, ItemStatus};
 use crate::space::SpaceKey;
@@ -36,6 +36,9 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, ad
             return Err(reason.clone().at(format!("memories[{at}].id")).into());
         }
         answers.push(answer);
+    }
+    if answers.iter().any(|(outcome, _)| outcome.status == ItemStatus::Created) {
+        upkeep::wake(context, space)?;
     }
     Ok(answers)
 }
@@ -251,7 +254,10 @@ fn merge<S: State>(
     sessions::join(context, space, id, &surer, &mut row, (origin, item))?;
     context.rows.write(keys::index_row::key(space, memory.seq), &row)?;
     chunks::follow(context, space, memory, &row)?;
-    context.events.push(Event::Put { space: space.clone(), seq: memory.seq, row: Box::new(row) });
+    context.events.push(Event::Put { space: space.clone(), seq: memory.seq, row: Box::new(row.clone()) });
+    if row.status == Status::Merged {
+        merged::repeated(context, space, id, &surer, &row)?;
+    }
     let (outcome, kept) = answer(id, memory.version, ItemStatus::Merged, IdempotencyId::Existing(memory.seq));
     Ok(Some((with_links(context, space, outcome)?, kept)))
 }

@@ -1,6 +1,6 @@
 //! Deletes a memory with its history and all that was made from it, and leaves tombstones.
 
-use super::{Answers, Context, Step, add, chunks, facts, links, update};
+use super::{Answers, Context, Step, add, chunks, facts, links, merged, update};
 use crate::erasure::Erased;
 use crate::event::Event;
 use crate::keys;
@@ -235,6 +235,7 @@ fn take<S: State>(
     let members = facts::take_out(context, space, memory)?;
     links::forget(context, space, id, memory, &members)?;
     let row = context.rows.index_row(space, memory.seq)?;
+    merged::leave(context, space, id, &row)?;
     context.rows.delete(&keys::memory::key(space, id))?;
     context.rows.delete(&keys::index_row::key(space, memory.seq))?;
     context.rows.release_text(space, memory.text_hash, id)?;

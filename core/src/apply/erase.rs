@@ -2,7 +2,7 @@
 //! it is only made sure that none of them was recorded after the erasure began.
 
 use super::delete::{self, Rest};
-use super::{Answers, ApplyError, Context, Step, add, links, sessions, tasks};
+use super::{Answers, ApplyError, Context, Step, add, links, sessions, tasks, upkeep};
 use crate::codec::{Format, Stored};
 use crate::erasure::{
     Confirmation, ERASURES_MAX, ERASURES_OF_ALL_MAX, EraseStep, Erased, ErasureRow, Phase, Selection,
@@ -18,6 +18,7 @@ use crate::session::SessionRow;
 use crate::space::SpaceKey;
 use crate::state::State;
 use crate::tiers::task::TaskRow;
+use crate::upkeep::UpkeepRow;
 use crate::{Error, ErrorCode};
 
 /// Families whose rows an erasure of the whole space leaves: what counts on and the receipts (with no
@@ -267,6 +268,12 @@ pub(super) fn erase_row<S: State>(
     if family == Family::Derived as u8 {
         delete::forget_due_of_note(context, space, key, value)?;
     }
+    if family == Family::Upkeep as u8 {
+        let row = UpkeepRow::decode(value).map_err(ApplyError::from)?;
+        if let Some(at_us) = row.work_us {
+            context.rows.delete(&upkeep::work(space, at_us).key())?;
+        }
+    }
     if family == Family::IndexRow as u8 {
         let row = IndexRow::decode(value).map_err(ApplyError::from)?;
         if let Some(at_us) = row.expires_us {
@@ -285,7 +292,8 @@ pub(super) fn count(erased: &mut Erased, family: u8, rows: u64) {
         f if f == Family::Memory as u8 => &mut erased.memories,
         f if f == Family::History as u8 => &mut erased.versions,
         f if f == Family::Fact as u8 => &mut erased.facts,
-        f if f == Family::IndexRow as u8 => return,
+        // What only leads to memories, or says how far jobs have come.
+        f if [Family::IndexRow, Family::Merged, Family::Upkeep].iter().any(|own| *own as u8 == f) => return,
         _ => &mut erased.others,
     };
     *counter += rows;

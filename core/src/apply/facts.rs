@@ -185,7 +185,8 @@ pub(super) fn only_repeats<S: State>(
     };
     // One that comes without statements was not searched for any.
     let statements = if item.statements.is_empty() { &memory.statements } else { &item.statements };
-    if row.status != Status::Active
+    // A merged one says what it said, and another one stands for it.
+    if !matches!(row.status, Status::Active | Status::Merged)
         || memory.statements.len() != statements.len()
         || !memory.statements.iter().zip(statements).all(alike)
     {
@@ -417,6 +418,7 @@ fn stand(row: &mut IndexRow, facts: &[FactRow]) {
     let fallen = facts.iter().all(|fact| fact.superseded);
     row.status = match (fallen, row.status) {
         (_, Status::Archived) => Status::Archived,
+        (_, Status::Merged) => Status::Merged,
         (true, _) => Status::Deprecated,
         (false, _) => Status::Active,
     };

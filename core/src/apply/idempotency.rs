@@ -66,6 +66,8 @@ fn requested_ids(write: &Write) -> Vec<String> {
         Write::Dialogue(change) => vec![change.session.clone()],
         Write::EndSession { session, .. } | Write::DeleteSession { session, .. } => vec![session.clone()],
         Write::Digest(digest) => vec![digest.session.clone()],
+        // Only leaders propose it, without a key.
+        Write::Upkeep(_) => Vec::new(),
         Write::Erase(step) => vec![step.id().to_owned()],
         Write::Import(items) => items.iter().map(|item| item.id().to_owned()).collect(),
     }
@@ -85,7 +87,8 @@ fn as_of_now<S: State>(
         | Write::Dialogue(_)
         | Write::EndSession { .. }
         | Write::DeleteSession { .. }
-        | Write::Digest(_) => Ok(outcome),
+        | Write::Digest(_)
+        | Write::Upkeep(_) => Ok(outcome),
         // Behind a task that ended comes the memory of it.
         Write::Task(write) if at == 0 => {
             let heartbeat = tasks::heartbeat_now(context, &command.space, &write.id)?;

@@ -3,7 +3,7 @@
 
 mod beside;
 
-use super::{Answers, Context, Step, Stop, add, chunks, facts, links, sessions, update};
+use super::{Answers, Context, Step, Stop, add, chunks, facts, links, sessions, update, upkeep};
 use crate::Error;
 use crate::event::Event;
 use crate::keys;
@@ -30,6 +30,12 @@ pub(super) fn apply<S: State>(
             Item::Beside(item) => beside::apply(context, space, item)?,
         };
         answers.push(answer);
+    }
+    let is_new = |(item, answer): (&Item, &Answer)| {
+        matches!(item, Item::Memory(_)) && answer.0.status == ItemStatus::Created
+    };
+    if items.iter().zip(&answers).any(is_new) {
+        upkeep::wake(context, space)?;
     }
     Ok(answers)
 }

@@ -1,7 +1,7 @@
 //! Links between memories that no group of facts gives: possible conflicts that were found before
 //! the proposal, and decisions by a caller.
 
-use super::{Answers, Context, Step, add, facts, update};
+use super::{Answers, Context, Step, add, facts, merged, update};
 use crate::command::Hint;
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
@@ -29,7 +29,19 @@ pub(super) fn conflicts<S: State>(
     hints: &[Hint],
 ) -> Step<()> {
     let mut stale = false;
-    for hint in hints.iter().filter(|hint| hint.id != id) {
+    let mut hints: Vec<Hint> = hints.iter().filter(|hint| hint.id != id).cloned().collect();
+    // What says the same as one of them may be contradicted as well, and stands by itself from then on.
+    for at in 0..hints.len() {
+        if let Some(memory) = context.rows.memory(space, &hints[at].id)? {
+            merged::stand_alone(context, space, &hints[at].id, &memory)?;
+        }
+        for merged in merged::release(context, space, &hints[at].id)? {
+            if let Some(memory) = context.rows.memory(space, &merged)? {
+                hints.push(Hint { id: merged, version: memory.version });
+            }
+        }
+    }
+    for hint in &hints {
         let Some(mut other) = context.rows.memory(space, &hint.id)? else { continue };
         let active = context.rows.index_row(space, other.seq)?.status == Status::Active;
         let Some(mut own) = context.rows.memory(space, id)? else { continue };
@@ -114,6 +126,7 @@ fn unlink<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, id: &str, go
 /// linked to no more than rules and callers link it to. Answers whether that changed anything.
 pub(super) fn restore<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, links: &Links) -> Step<bool> {
     let old = update::current(context, space, &links.id, None)?;
+    merged::unmerge(context, space, &links.id, &old)?;
     let mut memory = old.clone();
     for id in &links.supersedes {
         if memory.supersedes.len() >= SUPERSEDED_MAX {
@@ -174,9 +187,11 @@ pub(super) fn resolve<S: State>(
     retire: &[String],
 ) -> Step<Answers> {
     let kept = update::current(context, space, keep, None).map_err(|stop| naming("keep", stop))?;
+    merged::unmerge(context, space, keep, &kept)?;
     let mut answers = vec![add::answer(keep, kept.version, ItemStatus::Updated, IdempotencyId::Requested)];
     for id in retire {
         let memory = update::current(context, space, id, None).map_err(|stop| naming("retire", stop))?;
+        merged::unmerge(context, space, id, &memory)?;
         let retracted = Some((context.now_us, Some(keep)));
         for ordinal in ordinals(&memory) {
             facts::retract(context, space, &memory, ordinal, retracted)?;

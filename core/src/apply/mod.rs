@@ -17,6 +17,7 @@ mod graph;
 mod idempotency;
 mod import;
 mod links;
+mod merged;
 mod meta;
 mod procedures;
 mod rows;
@@ -29,6 +30,7 @@ mod tests;
 mod tiers;
 mod tombstones;
 mod update;
+mod upkeep;
 
 use crate::codec::CodecError;
 use crate::command::{Command, SpaceCommand, Write};
@@ -39,6 +41,8 @@ use crate::outcome::{ItemOutcome, Outcome};
 use crate::state::{Overlay, Reader, State, StateError};
 use crate::{Error, ErrorCode, keys};
 use rows::Rows;
+
+pub use merged::may_merge;
 
 /// The version of the state machine: what commands there are, and what applying each of them means.
 /// Raised with every command that is added and every meaning that changes, so that replicas can tell
@@ -51,7 +55,8 @@ use rows::Rows;
 /// sweeps look past what waits for the leader, and read tombstones in bounded steps; imports
 /// bring what stands beside memories, and where that is deleted tombstones remain; chunks are found by their memory
 /// alone, and have no rows of their own for that. 7: tenants are erased; erasures take over what deletions have left
-/// to be done, and sessions that have aged out leave a tombstone when they are erased.
+/// to be done, and sessions that have aged out leave a tombstone when they are erased; memories that say what an
+/// older one says are merged into it by a job, for which new memories wake it; what only happened hides no rule.
 pub const STATE_VERSION: u32 = 7;
 
 /// Where in the log a command stands, and when its leader proposed it.
@@ -237,6 +242,7 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
         Write::Digest(digest) => sessions::digest(context, space, digest)?,
         Write::Erase(step) => erase::apply(context, space, step)?,
         Write::Import(items) => import::apply(context, space, items)?,
+        Write::Upkeep(upkeep) => upkeep::apply(context, space, upkeep)?,
     };
     let (items, kept) = answers.into_iter().unzip();
     if let Some(identity) = &command.idempotency {

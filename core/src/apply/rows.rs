@@ -30,7 +30,7 @@ impl<'a, S: State> Rows<'a, S> {
         Ok(self.state.get(key)?.map(|value| T::decode(&value)).transpose()?)
     }
 
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(super) fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.state.get(key)?)
     }
 

@@ -99,7 +99,7 @@ fn drop_rows<S: State>(
 fn take_out<S: State>(context: &mut Context<'_, S>, tenant: &str, keys: &[Vec<u8>]) -> Step<u64> {
     let mut taken = 0;
     for key in keys {
-        let Some(value) = context.rows.get(key)? else { continue };
+        let Some(value) = context.rows.value(key)? else { continue };
         if rows::is_named(key, &value, tenant).map_err(ApplyError::from)? {
             context.rows.delete(key)?;
             taken += 1;

@@ -1,6 +1,6 @@
 //! A new version of a memory, by compare-and-set.
 
-use super::{Answers, Context, Step, add, chunks, delete, facts, links};
+use super::{Answers, Context, Step, add, chunks, delete, facts, links, merged};
 use crate::command::Update;
 use crate::event::Event;
 use crate::keys;
@@ -21,6 +21,7 @@ pub(super) fn apply<S: State>(
     let id = &item.index.id;
     let old = current(context, space, id, Some(update.if_version))?;
     chunks::refuse(&old)?;
+    merged::unmerge(context, space, id, &old)?;
     let old_row = context.rows.index_row(space, old.seq)?;
     let model = update.model.as_ref().filter(|_| add::has_vector(item));
     let model = add::choose_model(context, space, model, update.vectors_given)?;
@@ -77,11 +78,8 @@ pub(super) fn apply<S: State>(
     move_expiry(context, space, id, old_row.expires_us, row.expires_us)?;
     context.rows.write(keys::index_row::key(space, old.seq), &row)?;
 
-    let mut counters = context.rows.counters(space)?;
     let before = add::stored_bytes(&old.content, &old_row.metadata);
-    let after = add::stored_bytes(&item.content, &row.metadata);
-    counters.bytes = counters.bytes.saturating_sub(before) + after;
-    context.rows.write_counters(space, &counters)?;
+    recount(context, space, before, add::stored_bytes(&item.content, &row.metadata))?;
     let event_us = row.event_us;
     context.events.push(Event::Put { space: space.clone(), seq: old.seq, row: Box::new(row) });
     if !update.keep_statements {
@@ -92,6 +90,13 @@ pub(super) fn apply<S: State>(
     chunks::put(context, space, item, model)?;
     let (outcome, kept) = add::answer(id, version, ItemStatus::Updated, IdempotencyId::Requested);
     Ok(vec![(add::with_links(context, space, outcome)?, kept)])
+}
+
+/// Counts the bytes of a memory anew.
+fn recount<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, before: u64, after: u64) -> Step<()> {
+    let mut counters = context.rows.counters(space)?;
+    counters.bytes = counters.bytes.saturating_sub(before) + after;
+    Ok(context.rows.write_counters(space, &counters)?)
 }
 
 /// The memory with this id, if it has the version that the caller expects.

@@ -22,6 +22,7 @@ pub mod history;
 pub mod idempotency;
 pub mod index_row;
 pub mod memory;
+pub mod merged;
 pub mod meta;
 pub mod procedure;
 pub mod session;
@@ -33,6 +34,7 @@ pub mod tenant;
 pub mod text_hash;
 pub mod tombstone;
 pub mod turn;
+pub mod upkeep;
 pub mod work;
 
 use crate::space::{Slot, SpaceKey};
@@ -40,7 +42,9 @@ use crate::state::{Reader, StateError};
 
 /// Prefix of the meta group's rows.
 pub const META_ROWS: u16 = 0xFFF0;
-/// Prefix of the rows of [`work`].
+/// Prefix of the rows of [`work`] of spaces as a whole.
+pub const UPKEEP_ROWS: u16 = 0xFFFB;
+/// Prefix of the rows of [`work`] of sessions.
 pub const WORK_ROWS: u16 = 0xFFFC;
 /// Prefix of replicated rows that belong to the shard as a whole.
 pub const SHARD_ROWS: u16 = 0xFFFD;
@@ -69,6 +73,10 @@ pub enum Family {
     History = 0x13,
     /// [`derived`]
     Derived = 0x14,
+    /// [`merged`]
+    Merged = 0x15,
+    /// [`upkeep`]
+    Upkeep = 0x16,
     /// [`fact`]
     Fact = 0x20,
     /// [`entity`]
@@ -101,7 +109,7 @@ pub enum Family {
 
 impl Family {
     /// Every family. A test holds it complete.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Space,
         Self::Counters,
         Self::Memory,
@@ -109,6 +117,8 @@ impl Family {
         Self::TextHash,
         Self::History,
         Self::Derived,
+        Self::Merged,
+        Self::Upkeep,
         Self::Fact,
         Self::Entity,
         Self::Edge,

@@ -1,9 +1,9 @@
-//! Key: `0xFFFC . time . slot . tenant \0 space \0 partition . kind u8 . id`. Value: the format byte. What
-//! a job on the leader has to do, the earliest first: the one place that it looks at, whatever the
-//! number of idle spaces. Unlike [`super::due`], apply cannot do it by itself: it needs a model or a
-//! library. The command that brings the result takes the row out or moves it.
+//! Key: `0xFFFC` for sessions, `0xFFFB` for spaces as a whole, then `time . slot . tenant \0 space \0 partition .
+//! kind u8 . id`. Value: the format byte. What a job on the leader has to do, the earliest first: the one place
+//! that it looks at, whatever the number of idle spaces. Unlike [`super::due`], apply cannot do it by itself:
+//! it needs a model or a library. The command that brings the result takes the row out or moves it.
 
-use super::{WORK_ROWS, prefixed, sortable_time, time_from_sortable};
+use super::{UPKEEP_ROWS, WORK_ROWS, prefixed, sortable_time, time_from_sortable};
 use crate::codec::Format;
 use crate::space::SpaceKey;
 
@@ -13,6 +13,8 @@ use crate::space::SpaceKey;
 pub enum WorkKind {
     /// A session has turns to be summarised, promoted or condensed; the id is the session's.
     Session = 1,
+    /// New memories of a partition are to be looked at; no id.
+    Upkeep = 2,
 }
 
 /// One row, read back.
@@ -28,9 +30,19 @@ pub struct Work {
     pub id: String,
 }
 
-/// The prefix of all rows.
-pub fn prefix() -> Vec<u8> {
-    WORK_ROWS.to_be_bytes().to_vec()
+impl WorkKind {
+    /// Sessions are waited for, so that their work never stands behind what is done for spaces.
+    const fn rows(self) -> u16 {
+        match self {
+            Self::Session => WORK_ROWS,
+            Self::Upkeep => UPKEEP_ROWS,
+        }
+    }
+}
+
+/// The prefix of all rows of a kind.
+pub fn prefix(kind: WorkKind) -> Vec<u8> {
+    kind.rows().to_be_bytes().to_vec()
 }
 
 /// The value of every row.
@@ -41,7 +53,7 @@ pub fn value() -> Vec<u8> {
 impl Work {
     /// The key of this row.
     pub fn key(&self) -> Vec<u8> {
-        let mut key = prefixed(WORK_ROWS, &sortable_time(self.at_us));
+        let mut key = prefixed(self.kind.rows(), &sortable_time(self.at_us));
         key.extend_from_slice(&self.space.slot().0.to_be_bytes());
         key.extend_from_slice(&self.space.path());
         key.push(self.kind as u8);
@@ -51,15 +63,19 @@ impl Work {
 
     /// Reads a key; `None` if it is damaged.
     pub fn parse(key: &[u8]) -> Option<Self> {
-        let rest = key.strip_prefix(&WORK_ROWS.to_be_bytes())?;
+        let (rows, rest) = key.split_first_chunk::<2>()?;
         let (time, rest) = rest.split_first_chunk::<8>()?;
         let (_slot, rest) = rest.split_first_chunk::<2>()?;
         let (space, length) = SpaceKey::parse_path(rest)?;
         let (kind, id) = rest[length..].split_first()?;
         let kind = match kind {
             1 => WorkKind::Session,
+            2 => WorkKind::Upkeep,
             _ => return None,
         };
+        if kind.rows().to_be_bytes() != *rows {
+            return None;
+        }
         let id = std::str::from_utf8(id).ok()?.to_owned();
         Some(Self { at_us: time_from_sortable(*time), space, kind, id })
     }
@@ -76,6 +92,8 @@ mod tests {
         for at_us in [i64::MIN, -5, 0, 1_800_000_000_000_000] {
             assert_eq!(Work::parse(&work(at_us).key()), Some(work(at_us)));
         }
+        let upkeep = Work { kind: WorkKind::Upkeep, id: String::new(), ..work(7) };
+        assert_eq!(Work::parse(&upkeep.key()), Some(upkeep));
         assert!(work(-5).key() < work(3).key());
         assert_eq!(Work::parse(b"\xff\xfcshort"), None);
     }

@@ -3,8 +3,10 @@
 //! of apply, and propose commands that name what they are based on; where that has changed meanwhile,
 //! apply drops them. So they may be cut off at any point, and a new leader goes on from the rows.
 
+mod duplicates;
 mod failures;
 mod memories;
+mod proposal;
 mod session;
 
 use crate::integrity::Versions;
@@ -18,6 +20,7 @@ use holdfast_core::state::Reader;
 use holdfast_models::Embedder;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +29,11 @@ use tokio_util::sync::CancellationToken;
 const PERIOD: Duration = Duration::from_millis(500);
 /// Pieces of work of one group in one look: this bounds the rate, so that jobs leave room for callers.
 const WORK_MAX: usize = 8;
+/// Time for the upkeep of spaces in all groups together in one look, in microseconds: a tenth of one core. A step
+/// that takes longer borrows from later looks.
+const UPKEEP_US: i64 = 50_000;
+/// The most that is borrowed: after that it begins anew.
+const UPKEEP_BORROWED_US_MAX: i64 = 6_000_000;
 /// Rows that one look goes through, those that wait after a failure among them. The next one goes on behind
 /// them, so that work that fails never hides what comes after it.
 const ROWS_MAX: usize = 512;
@@ -60,6 +68,27 @@ impl JobEmbedder {
     }
 }
 
+/// What jobs do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobSettings {
+    /// Whether a memory that says what an older one says, in the same words, is merged into it.
+    pub merge: bool,
+}
+
+impl Default for JobSettings {
+    fn default() -> Self {
+        Self { merge: true }
+    }
+}
+
+/// What jobs work with.
+pub(crate) struct Tools {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) embedder: JobEmbedder,
+    pub(crate) settings: JobSettings,
+    pub(crate) metrics: JobMetrics,
+}
+
 /// How a piece of work ended.
 enum Ended {
     /// All of it is done, for now.
@@ -68,23 +97,45 @@ enum Ended {
     Again,
 }
 
+/// The time that is left for upkeep, in all groups of this node together.
+struct Pace {
+    left_us: i64,
+}
+
+impl Pace {
+    /// Another look begins.
+    fn refill(&mut self) {
+        self.left_us = self.left_us.saturating_add(UPKEEP_US).min(UPKEEP_US);
+    }
+
+    fn allows(&self) -> bool {
+        self.left_us > 0
+    }
+
+    /// A step has ended.
+    fn took(&mut self, took: Duration) {
+        let us = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
+        self.left_us = self.left_us.saturating_sub(us).max(-UPKEEP_BORROWED_US_MAX);
+    }
+}
+
 /// Where the looks at a group stand.
 #[derive(Default)]
 struct Looked {
-    /// The last row that was looked at; the first one comes next where there is none.
-    after: Option<Vec<u8>>,
+    /// The last row of each kind that was looked at; the first one comes next where there is none.
+    after: BTreeMap<WorkKind, Vec<u8>>,
     failures: Failures,
 }
 
 pub(crate) async fn run(
     replicas: BTreeMap<GroupId, Replica>,
-    clock: Arc<dyn Clock>,
-    embedder: JobEmbedder,
-    metrics: JobMetrics,
+    tools: Tools,
     versions: Versions,
     stop: CancellationToken,
 ) {
     let mut looked: BTreeMap<GroupId, Looked> = BTreeMap::new();
+    let mut began = GroupId::MAX;
+    let mut pace = Pace { left_us: 0 };
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -95,7 +146,11 @@ pub(crate) async fn run(
             tracing::debug!(why, "jobs wait");
             continue;
         }
-        for (id, replica) in &replicas {
+        pace.refill();
+        // Not always the same group first.
+        let first = replicas.range((Excluded(began), Unbounded)).chain(replicas.range(..=began));
+        began = first.clone().next().map_or(began, |(id, _)| *id);
+        for (id, replica) in first {
             if stop.is_cancelled() {
                 return;
             }
@@ -105,51 +160,70 @@ pub(crate) async fn run(
                 continue;
             }
             let looked = looked.entry(*id).or_default();
-            if let Err(error) = look(replica, clock.as_ref(), &embedder, &metrics, looked).await {
-                metrics.failed("look");
+            if let Err(error) = look(replica, &tools, &mut pace, looked).await {
+                tools.metrics.failed("look");
                 tracing::warn!(group = id, %error, "what waits for jobs cannot be read; it is tried again");
             }
         }
-        metrics.parked(|reason| looked.values().map(|looked| looked.failures.parked(reason)).sum());
+        tools.metrics.parked(|reason| looked.values().map(|looked| looked.failures.parked(reason)).sum());
     }
 }
 
-/// Works off what waits in one group, a bounded part of it. Work that fails waits, and holds up no other.
-async fn look(
+/// Works off what waits in one group, a bounded part of it: sessions first, which are waited for.
+async fn look(replica: &Replica, tools: &Tools, pace: &mut Pace, looked: &mut Looked) -> Result<(), Failure> {
+    looked.failures.forget_old(Instant::now());
+    look_at(WorkKind::Session, replica, tools, pace, looked).await?;
+    if tools.settings.merge && pace.allows() {
+        look_at(WorkKind::Upkeep, replica, tools, pace, looked).await?;
+    }
+    Ok(())
+}
+
+/// The same for one kind of work. Work that fails waits, and holds up no other.
+async fn look_at(
+    kind: WorkKind,
     replica: &Replica,
-    clock: &dyn Clock,
-    embedder: &JobEmbedder,
-    metrics: &JobMetrics,
+    tools: &Tools,
+    pace: &mut Pace,
     looked: &mut Looked,
 ) -> Result<(), Failure> {
-    let now_us = i64::try_from(clock.now_us())?;
+    let now_us = i64::try_from(tools.clock.now_us())?;
     let now = Instant::now();
-    looked.failures.forget_old(now);
-    let (rows, ended) = waiting(&replica.state.reader(), looked.after.as_deref(), now_us)?;
+    let after = looked.after.get(&kind).map(Vec::as_slice);
+    let (rows, ended) = waiting(&replica.state.reader(), kind, after, now_us)?;
     let mut worked = 0;
     for (key, work) in rows {
-        if worked == WORK_MAX {
+        if worked == WORK_MAX || kind == WorkKind::Upkeep && !pace.allows() {
             return Ok(());
         }
-        looked.after = Some(key);
+        looked.after.insert(kind, key);
         let Some(work) = work else { continue };
         if looked.failures.holds_back(&work, now) {
             continue;
         }
         worked += 1;
-        let ended = match work.kind {
-            WorkKind::Session => session::work(replica, &work, now_us, embedder, metrics).await,
+        let ended = match kind {
+            WorkKind::Session => session::work(replica, &work, now_us, &tools.embedder, &tools.metrics).await,
+            WorkKind::Upkeep => {
+                let begin = Instant::now();
+                let ended = duplicates::work(replica, &work, now_us, tools).await;
+                pace.took(begin.elapsed());
+                ended
+            }
         };
         match ended {
             Ok(Ended::Done | Ended::Again) => looked.failures.succeeded(&work),
             Err(error) => {
-                metrics.failed("session");
+                tools.metrics.failed(match kind {
+                    WorkKind::Session => "session",
+                    WorkKind::Upkeep => "upkeep",
+                });
                 looked.failures.failed(work, error.as_ref(), now);
             }
         }
     }
     if ended {
-        looked.after = None;
+        looked.after.remove(&kind);
     }
     Ok(())
 }
@@ -157,8 +231,8 @@ async fn look(
 /// The work whose time has come, the earliest first, with its keys; and whether nothing comes behind it.
 type Rows = (Vec<(Vec<u8>, Option<Work>)>, bool);
 
-fn waiting(reader: &dyn Reader, after: Option<&[u8]>, now_us: i64) -> Result<Rows, Failure> {
-    let rows = reader.scan(&work::prefix(), after, ROWS_MAX)?;
+fn waiting(reader: &dyn Reader, kind: WorkKind, after: Option<&[u8]>, now_us: i64) -> Result<Rows, Failure> {
+    let rows = reader.scan(&work::prefix(kind), after, ROWS_MAX)?;
     let mut ended = rows.len() < ROWS_MAX;
     let mut found = Vec::new();
     for (key, _) in rows {
@@ -190,17 +264,42 @@ mod tests {
     }
 
     #[test]
+    fn upkeep_takes_a_tenth_of_the_time() {
+        let mut pace = Pace { left_us: 0 };
+        assert!(!pace.allows());
+        let (mut looks, mut steps) = (0u32, 0u32);
+        while looks < 1_000 {
+            pace.refill();
+            looks += 1;
+            while pace.allows() {
+                pace.took(Duration::from_millis(7));
+                steps += 1;
+            }
+        }
+        let share = f64::from(steps * 7) / f64::from(looks * 500);
+        assert!((0.09..=0.101).contains(&share), "{share}");
+        // A long step is paid for later, within bounds.
+        pace.took(Duration::from_hours(1));
+        for _ in 0..UPKEEP_BORROWED_US_MAX / UPKEEP_US {
+            assert!(!pace.allows());
+            pace.refill();
+        }
+        pace.refill();
+        assert!(pace.allows());
+    }
+
+    #[test]
     fn looks_come_round_to_all_that_waits_and_stop_at_what_is_not_due() {
         let (mut state, all) = (BTreeState::new(), 3 * ROWS_MAX + 7);
         for n in 0..all + 20 {
             state.put(work(n).key(), vec![1]).unwrap();
         }
-        let damaged = [work::prefix(), vec![0]].concat();
+        let damaged = [work::prefix(WorkKind::Session), vec![0]].concat();
         state.put(damaged, vec![1]).unwrap();
         let (mut after, mut found, mut looks) = (None, Vec::new(), 0);
         loop {
             let now_us = i64::try_from(all - 1).unwrap();
-            let (rows, ended) = waiting(&state, after.as_deref(), now_us).unwrap();
+            let (rows, ended) = waiting(&state, WorkKind::Session, after.as_deref(), now_us).unwrap();
             assert!(rows.len() <= ROWS_MAX, "a look is bounded");
             after = rows.last().map(|(key, _)| key.clone());
             found.extend(rows.into_iter().filter_map(|(_, work)| work));

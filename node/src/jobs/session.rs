@@ -1,26 +1,22 @@
 //! What jobs make of the turns of a session: its summary, memories of important turns, episodes.
 
 use super::memories::{Made, Text};
+use super::proposal::{propose, read};
 use super::{Ended, Failure, JobEmbedder};
 use crate::metrics::JobMetrics;
-use crate::raft::ProposeError;
 use crate::service::Replica;
-use holdfast_core::ErrorCode;
 use holdfast_core::codec::Stored;
-use holdfast_core::command::{Command, Digest, DigestResult, SpaceCommand, Write};
+use holdfast_core::command::{Digest, DigestResult, Write};
 use holdfast_core::keys::work::Work;
 use holdfast_core::keys::{session, summary, turn};
 use holdfast_core::limits::{DIGEST_ITEMS_MAX, SESSION_TURNS_CONDENSED};
 use holdfast_core::memory::Kind;
-use holdfast_core::outcome::Outcome;
 use holdfast_core::session::{SessionRow, Summary, TurnRow, turn_reference};
 use holdfast_core::state::Reader;
 use holdfast_core::text::protected;
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Time for one proposal.
-const TIMEOUT: Duration = Duration::from_secs(5);
 /// Turns that one step reads.
 const TURNS_MAX: usize = 256;
 /// Text that one step makes memories of, in bytes: with the terms of it, each of which may be another one, the
@@ -39,7 +35,7 @@ pub(super) async fn work(
     embedder: &JobEmbedder,
     metrics: &JobMetrics,
 ) -> Result<Ended, Failure> {
-    let Some(row) = read::<SessionRow>(replica, &session::key(&work.space, &work.id))? else {
+    let Some(row) = read::<SessionRow>(&replica.state.reader(), &session::key(&work.space, &work.id))? else {
         return Ok(Ended::Done);
     };
     let begin = Instant::now();
@@ -58,35 +54,16 @@ pub(super) async fn work(
     let Some((job, digest)) = looked else { return Ok(Ended::Done) };
     // Turns went away under the reader: the session is being deleted.
     let Some(digest) = digest else { return Ok(Ended::Again) };
-    match propose(replica, work, digest).await? {
-        true => {
+    match propose(replica, &work.space, Write::Digest(Box::new(digest))).await? {
+        Some(_) => {
             metrics.done(job, begin.elapsed());
             if let Some((entered, lost)) = terms {
                 metrics.summarised(entered, lost);
             }
         }
-        false => metrics.stale(job),
+        None => metrics.stale(job),
     }
     Ok(Ended::Again)
-}
-
-/// Whether apply took it; false where it was made of an earlier state.
-async fn propose(replica: &Replica, work: &Work, digest: Digest) -> Result<bool, Failure> {
-    let write = Write::Digest(Box::new(digest));
-    let command =
-        Command::Space(Box::new(SpaceCommand { space: work.space.clone(), idempotency: None, write }));
-    command.check()?;
-    let proposed = match replica.propose(command.encode()?.into(), Instant::now() + TIMEOUT).await {
-        Ok(proposed) => proposed,
-        // Another leader goes on; if it was done after all, the next look finds it so.
-        Err(ProposeError::NotLeader { .. } | ProposeError::UnknownOutcome) => return Ok(false),
-        Err(error) => return Err(error.into()),
-    };
-    match Outcome::decode(&proposed.outcome)? {
-        Outcome::Failed(error) if error.code == ErrorCode::Conflict => Ok(false),
-        Outcome::Failed(error) => Err(error.into()),
-        _ => Ok(true),
-    }
 }
 
 /// The digest, and how many protected terms entered the summary and were lost from it.
@@ -95,7 +72,8 @@ fn summarise(
     work: &Work,
     row: &SessionRow,
 ) -> Result<(Option<Digest>, (usize, usize)), Failure> {
-    let stored: Summary = read(replica, &summary::key(&work.space, &work.id))?.unwrap_or_default();
+    let stored: Summary =
+        read(&replica.state.reader(), &summary::key(&work.space, &work.id))?.unwrap_or_default();
     if stored.through != row.summarised {
         return Ok((None, (0, 0)));
     }
@@ -220,11 +198,6 @@ fn turns(replica: &Replica, work: &Work, after: u64, count: usize) -> Result<Vec
     }
     turns.truncate(turns.iter().zip(after + 1..).take_while(|((number, _), next)| number == next).count());
     Ok(turns)
-}
-
-fn read<T: Stored>(replica: &Replica, key: &[u8]) -> Result<Option<T>, Failure> {
-    let value = replica.state.reader().get(key)?;
-    Ok(value.map(|value| T::decode(&value)).transpose()?)
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use super::{CALL_SECONDS, Maker};
 use prometheus::{Histogram, IntCounterVec, IntGaugeVec};
 use std::time::Duration;
 
-const JOBS: [&str; 3] = ["summarise", "promote", "condense"];
+const JOBS: [&str; 4] = ["summarise", "promote", "condense", "merge"];
 const RESULTS: [&str; 2] = ["done", "stale"];
 /// What may fail as a whole.
-const FAILURES: [&str; 2] = ["session", "look"];
+const FAILURES: [&str; 3] = ["session", "upkeep", "look"];
 /// Why work is parked.
 const PARKED: [&str; 3] = ["refused", "unreadable", "failing"];
 
@@ -18,6 +18,7 @@ pub(crate) struct JobMetrics {
     seconds: Histogram,
     parked: IntGaugeVec,
     terms: IntCounterVec,
+    near_duplicates: IntCounterVec,
 }
 
 impl JobMetrics {
@@ -54,7 +55,16 @@ impl JobMetrics {
         for event in ["entered", "lost"] {
             terms.with_label_values(&[event]);
         }
-        Ok(Self { ended, seconds, parked, terms })
+        let near_duplicates = maker.counters(
+            "holdfast_near_duplicates_total",
+            "New memories that were compared with older ones, those that were merged into one that says the same, and \
+             those that had changed by then.",
+            &["event"],
+        )?;
+        for event in ["compared", "merged", "changed"] {
+            near_duplicates.with_label_values(&[event]);
+        }
+        Ok(Self { ended, seconds, parked, terms, near_duplicates })
     }
 
     pub(crate) fn done(&self, job: &str, took: Duration) {
@@ -74,6 +84,13 @@ impl JobMetrics {
     pub(crate) fn summarised(&self, entered: usize, lost: usize) {
         self.terms.with_label_values(&["entered"]).inc_by(entered as u64);
         self.terms.with_label_values(&["lost"]).inc_by(lost as u64);
+    }
+
+    /// Counts what a step of the search for near-duplicates came to.
+    pub(crate) fn near_duplicates(&self, compared: usize, merged: usize, changed: usize) {
+        for (event, count) in [("compared", compared), ("merged", merged), ("changed", changed)] {
+            self.near_duplicates.with_label_values(&[event]).inc_by(count as u64);
+        }
     }
 
     /// Shows how much work is parked for each reason.

@@ -171,7 +171,7 @@ impl WriteMetrics {
                 self.tier("session", 1);
             }
             // What jobs make of sessions is counted where they run.
-            Write::Digest(_) => {}
+            Write::Digest(_) | Write::Upkeep(_) => {}
             Write::Import(imported) => {
                 for (item, answer) in imported.iter().zip(items) {
                     if let Item::Memory(memory) = item {

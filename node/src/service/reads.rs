@@ -8,7 +8,7 @@ use holdfast_core::codec::Stored;
 use holdfast_core::filter::{Filter, IndexRowView};
 use holdfast_core::keys::{self, Family};
 use holdfast_core::limits::{self, HISTORY_VERSIONS_MAX, LIST_ITEMS_MAX};
-use holdfast_core::memory::{HistoryRow, IndexRow, MemoryRow, SpaceRow, TombstoneRow};
+use holdfast_core::memory::{HistoryRow, IndexRow, MemoryRow, SpaceRow, Status, TombstoneRow};
 use holdfast_core::space::SpaceKey;
 use holdfast_core::state::{Reader, Row};
 use holdfast_proto::{Refused, View, memory_from_rows, v1};
@@ -153,7 +153,7 @@ impl<'a> Rows<'a> {
     /// A memory as callers see it.
     pub(super) fn memory(&self, id: &str) -> Result<Option<v1::Memory>, Refused> {
         let Some((memory, index)) = self.rows(id)? else { return Ok(None) };
-        Ok(Some(self.show(&memory, &index)))
+        Ok(Some(self.show(&memory, &index)?))
     }
 
     /// Both rows of a memory. sled reads rows one by one: where a change came in between, the
@@ -171,11 +171,33 @@ impl<'a> Rows<'a> {
         Err(refusals::corrupted(&format!("memory {id} has no columns")))
     }
 
-    pub(super) fn show(&self, memory: &MemoryRow, index: &IndexRow) -> v1::Memory {
+    pub(super) fn show(&self, memory: &MemoryRow, index: &IndexRow) -> Result<v1::Memory, Refused> {
         let model =
             index.vector.as_ref().and_then(|vector| self.settings.models.get(usize::from(vector.model)));
         let embedding_model = model.map(|model| model.id.as_str());
-        memory_from_rows(View { space: &self.space, memory, index, embedding_model })
+        let (merged, merged_into) = (self.merged(index)?, self.merged_into(index)?);
+        Ok(memory_from_rows(View { space: &self.space, memory, index, embedding_model, merged, merged_into }))
+    }
+
+    /// What was merged into a memory. One that was stated once has nothing.
+    fn merged(&self, index: &IndexRow) -> Result<Vec<String>, Refused> {
+        if index.count < 2 || index.status == Status::Merged {
+            return Ok(Vec::new());
+        }
+        let prefix = keys::merged::prefix(&self.space, &index.id);
+        let rows = scan(self.state, &prefix, &[], limits::MERGED_MAX)?;
+        let id = |key: &[u8]| keys::merged::merged(&prefix, key).map(str::to_owned);
+        Ok(rows.iter().filter_map(|(key, _)| id(key)).collect())
+    }
+
+    /// What stands for a merged memory; nothing, if it came to stand by itself while it was read.
+    pub(super) fn merged_into(&self, index: &IndexRow) -> Result<Option<String>, Refused> {
+        if index.status != Status::Merged {
+            return Ok(None);
+        }
+        let value = self.state.reader().get(&keys::merged::into(&self.space, &index.id));
+        let value = value.map_err(|error| refusals::corrupted(&error))?;
+        Ok(value.as_deref().and_then(keys::merged::stands).map(str::to_owned))
     }
 
     /// Memories in record order behind `after_seq`, and where to go on.
@@ -202,7 +224,7 @@ impl<'a> Rows<'a> {
                 let memory: Option<MemoryRow> = read(self.state, &keys::memory::key(&self.space, &index.id))?;
                 if let Some(memory) = memory {
                     bytes += memory.content.len() + index.metadata.len();
-                    found.push(self.show(&memory, &index));
+                    found.push(self.show(&memory, &index)?);
                 }
                 if found.len() == limit || bytes >= LIST_BYTES_FULL {
                     return Ok((found, Some(last_seq)));
@@ -223,9 +245,10 @@ impl<'a> Rows<'a> {
         let mut versions = Vec::new();
         for (_, value) in scan(self.state, &prefix, &[], most)? {
             let row = HistoryRow::decode(&value).map_err(|error| refusals::corrupted(&error))?;
-            versions.push(self.show(&row.memory, &row.index));
+            // What is merged into it is so today.
+            versions.push(v1::Memory { merged: Vec::new(), ..self.show(&row.memory, &row.index)? });
         }
-        versions.push(self.show(&memory, &index));
+        versions.push(self.show(&memory, &index)?);
         Ok(versions)
     }
 }

@@ -326,7 +326,7 @@ fn show(rows: &Rows<'_>, hits: &[Hit], with_vectors: bool) -> Result<Vec<v1::Sco
     let mut results = Vec::with_capacity(hits.len());
     for hit in hits {
         let Some((memory, index)) = rows.rows(&hit.id)? else { continue };
-        let shown = rows.show(&memory, &index);
+        let shown = rows.show(&memory, &index)?;
         let vector = index.vector.filter(|_| with_vectors).map(|vector| vector.halves);
         results.push(v1::Scored { vector: vector.unwrap_or_default(), ..scored(hit, shown) });
     }

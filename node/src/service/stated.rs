@@ -20,7 +20,7 @@ pub(super) fn show(
         for (ordinal, statement) in (0u8..).zip(&memory.statements) {
             stated.extend(standing(rows, &memory, ordinal, statement, request)?);
         }
-        let shown = rows.show(&memory, &index);
+        let shown = rows.show(&memory, &index)?;
         results.push(v1::Scored { stated, whole: memory.whole, ..scored(hit, shown) });
     }
     Ok(results)

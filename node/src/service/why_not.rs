@@ -47,6 +47,7 @@ impl Traced {
             Sight::Expired => of(v1::Fate::Expired, index.expires_us, Vec::new()),
             Sight::NotThen => of(v1::Fate::NotThen, None, Vec::new()),
             Sight::Archived => of(v1::Fate::Archived, None, Vec::new()),
+            Sight::Merged => of(v1::Fate::Merged, None, rows.merged_into(index)?.into_iter().collect()),
             Sight::Superseded => {
                 let fate = match index.retracted_us {
                     Some(_) => v1::Fate::Retracted,

@@ -63,7 +63,7 @@ impl NodeService {
 /// Whether nobody but a leader proposes this write.
 fn is_a_leaders(write: &Write) -> bool {
     match write {
-        Write::Digest(_) | Write::Relink { .. } => true,
+        Write::Digest(_) | Write::Relink { .. } | Write::Upkeep(_) => true,
         Write::Erase(step) => !step.is_beginning(),
         _ => false,
     }

@@ -99,7 +99,8 @@ impl SimService {
             | Write::DeleteSession { .. }
             | Write::Digest(_)
             | Write::Erase(_)
-            | Write::Import(_) => Vec::new(),
+            | Write::Import(_)
+            | Write::Upkeep(_) => Vec::new(),
         };
         let outcome = Outcome::Items { items, log_index: index, replayed: false };
         let outcome = outcome.encode().map_err(|error| refusals::internal(&error))?;
@@ -124,7 +125,14 @@ impl SimService {
         let seen = Some(self.seen(id, state.visible().unwrap_or(0)));
         let found = state.memory(&space, &request.id).map_err(|error| refusals::corrupted(&error))?;
         let memory = found.map(|(memory, index)| {
-            memory_from_rows(View { space: &space, memory: &memory, index: &index, embedding_model: None })
+            memory_from_rows(View {
+                space: &space,
+                memory: &memory,
+                index: &index,
+                embedding_model: None,
+                merged: Vec::new(),
+                merged_into: None,
+            })
         });
         self.world.trace(format_args!("node {} answers a read of {}", self.node, request.id));
         Ok(v1::GetResponse { memory, seen })

@@ -3,7 +3,7 @@ use holdfast_core::memory::{IndexRow, MemoryRow, Source, Statement};
 use holdfast_core::space::SpaceKey;
 
 /// The two rows of a memory with what is needed to show it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct View<'a> {
     /// Where it is.
     pub space: &'a SpaceKey,
@@ -13,11 +13,15 @@ pub struct View<'a> {
     pub index: &'a IndexRow,
     /// The name of the model of its vector, if it has one.
     pub embedding_model: Option<&'a str>,
+    /// Ids of what was merged into it.
+    pub merged: Vec<String>,
+    /// The id of what it was merged into.
+    pub merged_into: Option<String>,
 }
 
 /// A memory as callers see it.
 pub fn memory_from_rows(view: View<'_>) -> v1::Memory {
-    let View { space, memory, index, embedding_model } = view;
+    let View { space, memory, index, embedding_model, merged, merged_into } = view;
     v1::Memory {
         id: index.id.clone(),
         space: Some(space.into()),
@@ -56,6 +60,8 @@ pub fn memory_from_rows(view: View<'_>) -> v1::Memory {
         embedding_model: embedding_model.filter(|_| index.vector.is_some()).map(Into::into),
         tokens: memory.tokens,
         chunk: memory.chunk,
+        merged,
+        merged_into,
     }
 }
 

@@ -125,7 +125,10 @@ impl Draft {
             id: Some(memory.id),
             content: memory.content,
             kind: Kind::from_wire(&memory.kind).unwrap_or_default(),
-            status: Status::from_wire(&memory.status).unwrap_or_default(),
+            // What a caller changes stands by itself.
+            status: Status::from_wire(&memory.status)
+                .filter(|status| *status != Status::Merged)
+                .unwrap_or_default(),
             role: memory.role,
             speaker: memory.speaker,
             session: memory.session,

@@ -45,6 +45,7 @@ enum Verdict {
     Expired,
     Chunked,
     Archived,
+    Merged,
     Superseded,
     Retracted,
     Over,
@@ -205,6 +206,7 @@ fn verdict(place: Option<u64>, query: &Query, traced: &v1::Traced) -> Verdict {
         v1::Fate::Expired => Verdict::Expired,
         v1::Fate::Chunked => Verdict::Chunked,
         v1::Fate::Archived => Verdict::Archived,
+        v1::Fate::Merged => Verdict::Merged,
         v1::Fate::Superseded => Verdict::Superseded,
         v1::Fate::Retracted => Verdict::Retracted,
         v1::Fate::Over => Verdict::Over,
@@ -276,6 +278,9 @@ fn detail(verdict: Verdict, place: Option<u64>, query: &Query, traced: &v1::Trac
             )
         }
         Verdict::Archived => "it is archived; include_deprecated shows it".to_owned(),
+        Verdict::Merged => {
+            format!("another memory says the same and stands for it{}; include_deprecated shows it", by())
+        }
         Verdict::Superseded => {
             format!("another memory has taken its place{}; include_deprecated shows it", by())
         }
@@ -334,6 +339,7 @@ mod tests {
             (v1::Traced { by: by.clone(), ..fate(v1::Fate::Chunked) }, "chunked", "(newer)"),
             (fate(v1::Fate::Archived), "archived", "include_deprecated"),
             (v1::Traced { by: by.clone(), ..fate(v1::Fate::Superseded) }, "superseded", "(newer)"),
+            (v1::Traced { by: by.clone(), ..fate(v1::Fate::Merged) }, "merged", "stands for it (newer)"),
             (fate(v1::Fate::Retracted), "retracted", "include_deprecated"),
             (v1::Traced { at_us, ..fate(v1::Fate::Over) }, "over", "ended at 2023"),
             (v1::Traced { by, ..fate(v1::Fate::Older) }, "hidden_by_newer", "(newer)"),

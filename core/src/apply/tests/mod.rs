@@ -24,6 +24,7 @@ mod facts;
 mod facts_random;
 mod graph;
 mod lifecycle;
+mod merged;
 mod procedures;
 mod random;
 mod relink;

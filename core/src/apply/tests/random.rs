@@ -17,6 +17,7 @@ fn write() -> impl Strategy<Value = Write> {
         2 => (id.clone(), content, 0u64..4).prop_map(|(id, text, v)| update(id, text, v)),
         2 => id.clone().prop_map(delete),
         3 => beside(),
+        4 => upkeep(),
         1 => Just(add(vec![chunks::long(50, "one. two.", &["one.", "two."])])),
         1 => Just(delete(&crate::apply::add::uuid_text([50; 16]))),
         1 => Just(delete(&crate::apply::add::uuid_text([150; 16]))),
@@ -29,6 +30,14 @@ fn write() -> impl Strategy<Value = Write> {
             items: vec![FeedbackItem { id: id.into(), verdict }]
         }),
     ]
+}
+
+/// What a job may have found, most of it of an earlier state.
+fn upkeep() -> impl Strategy<Value = Write> {
+    let id = || prop_oneof![Just("a"), Just("b"), Just("c"), Just("记")];
+    let pair = (id(), 1u64..3, id(), 1u64..3);
+    (0u64..4, 0u64..3, proptest::collection::vec(pair, 0..3))
+        .prop_map(|(base, more, pairs)| merged::duplicates(base, base + more, &pairs))
 }
 
 /// What is kept beside memories, with an episode that is one.
@@ -107,6 +116,7 @@ proptest! {
         for command in &commands {
             outcomes.push(one.run(command));
             prop_assert_eq!(observed.look_at(1, &one), Ok(()));
+            merged::check(&one);
         }
 
         let mut two = Replica::new();
@@ -176,6 +186,7 @@ fn commands_wait_for_replicas_that_know_what_they_mean() {
         (space_command(Write::Erase(begin), None), 7),
         (space_command(Write::Import(vec![]), None), 7),
         (space_command(Write::Erase(EraseStep::Close { id: "e".into() }), None), 7),
+        (space_command(merged::duplicates(0, 0, &[]), None), 7),
         (Command::Sweep { limit: 1 }, 7),
         (Command::Meta(Box::new(MetaCommand::PutCollection(Default::default()))), 6),
         (Command::Tenant(Box::new(TenantStep::Begin { tenant: "t".into(), id: "e".into() })), 7),

@@ -40,7 +40,8 @@ impl Replica {
     }
 
     fn work(&self) -> Vec<keys::work::Work> {
-        let rows = self.state.scan(&keys::work::prefix(), None, usize::MAX).unwrap();
+        let rows =
+            self.state.scan(&keys::work::prefix(keys::work::WorkKind::Session), None, usize::MAX).unwrap();
         rows.iter().map(|(key, _)| keys::work::Work::parse(key).unwrap()).collect()
     }
 

@@ -31,6 +31,7 @@ use best::Best;
 use boosts::Boosts;
 use cosines::Cosines;
 use explain::Explain;
+use holdfast_core::filter::Filter;
 use holdfast_core::memory::Status;
 use holdfast_core::score::{
     Constants, CorpusStats, Rows, RowsError, Scorer, Statics, Stats, Why, flag, lift, sample,
@@ -142,13 +143,20 @@ impl Image {
 /// Whether a memory holds at the time that is asked about, as far as is asked.
 #[inline]
 fn sees(query: &Query<'_>, columns: &Columns, at: usize) -> bool {
+    // At any time another one says the same; where a filter chooses, each is judged by itself.
+    if columns.status[at] == Status::Merged
+        && !query.include_deprecated
+        && query.filter.is_none_or(Filter::is_all)
+    {
+        return false;
+    }
     if let Some(then) = &query.as_of {
         return held(then, columns, at);
     }
     if query.include_deprecated || query.conflicts == Conflicts::All {
         return true;
     }
-    columns.status[at] == Status::Active
+    matches!(columns.status[at], Status::Active | Status::Merged)
         && columns.valid_to_us[at] > query.now_us
         && !(columns.older[at] && query.conflicts == Conflicts::Latest)
 }

@@ -22,6 +22,8 @@ pub enum Sight {
     NotThen,
     /// It is in cold storage.
     Archived,
+    /// Another memory says the same and stands for it.
+    Merged,
     /// Another memory has taken its place, or it was taken back.
     Superseded,
     /// What it states is over.
@@ -58,6 +60,7 @@ fn sight(query: &Query<'_>, columns: &Columns, at: usize) -> Sight {
         return Sight::Seen;
     }
     match columns.status[at] {
+        Status::Merged => Sight::Merged,
         _ if query.as_of.is_some() => Sight::NotThen,
         Status::Archived => Sight::Archived,
         Status::Deprecated => Sight::Superseded,

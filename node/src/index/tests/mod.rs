@@ -90,7 +90,7 @@ fn rows() -> impl Strategy<Value = IndexRow> {
         let (importance, access_count, strength_milli, hours) = numbers;
         IndexRow {
             kind: [Kind::Semantic, Kind::Episodic, Kind::Procedural][kind],
-            status: [Status::Deprecated, Status::Archived]
+            status: [Status::Deprecated, Status::Archived, Status::Merged]
                 .get(usize::from(status))
                 .copied()
                 .unwrap_or_default(),

@@ -28,6 +28,10 @@ pub(super) fn scores(stored: &Stored, asked: &Question) -> BTreeMap<u64, f64> {
 
 /// What is current; what was, where the past is asked about.
 fn sees(seq: u64, row: &IndexRow, asked: &Question) -> bool {
+    let chooses = asked.filter.as_ref().is_some_and(|filter| !filter.is_all());
+    if row.status == Status::Merged && !asked.include_deprecated && !chooses {
+        return false;
+    }
     if let Some((valid_us, recorded_us)) = asked.as_of {
         if let (Some(_), Some(held)) = (row.valid_from_us, held().get(&seq)) {
             return *held;
@@ -39,7 +43,9 @@ fn sees(seq: u64, row: &IndexRow, asked: &Question) -> bool {
     match asked.conflicts {
         _ if asked.include_deprecated => true,
         Conflicts::All => true,
-        _ if row.status != Status::Active || row.valid_to_us.is_some_and(|to_us| to_us <= 2 * HOUR_US) => {
+        _ if !matches!(row.status, Status::Active | Status::Merged)
+            || row.valid_to_us.is_some_and(|to_us| to_us <= 2 * HOUR_US) =>
+        {
             false
         }
         Conflicts::Mark => true,

@@ -26,6 +26,7 @@ fn what_a_query_may_not_see_is_told_by_its_reason() {
         IndexRow { valid_to_us: Some(7), ..row("over", "tea") },
         IndexRow { older: true, ..row("doubted", "茶") },
         row("now", "tea"),
+        IndexRow { status: Status::Merged, ..row("again", "tea") },
     ]);
     let query = Query { text: "tea", log_now_us: 5, now_us: 7, ..Query::default() };
     let sights = [
@@ -35,7 +36,8 @@ fn what_a_query_may_not_see_is_told_by_its_reason() {
         (4, Sight::Over),
         (5, Sight::Older),
         (6, Sight::Seen),
-        (7, Sight::Absent),
+        (7, Sight::Merged),
+        (8, Sight::Absent),
     ];
     for (seq, sight) in sights {
         let trace = trace(&image, &query, seq);

@@ -29,7 +29,8 @@ fn model_of(state: &BTreeState, space: &SpaceKey, index: &IndexRow) -> Option<St
 
 fn view(state: &BTreeState, space: &SpaceKey, memory: &MemoryRow, index: &IndexRow) -> v1::Memory {
     let model = model_of(state, space, index);
-    memory_from_rows(View { space, memory, index, embedding_model: model.as_deref() })
+    let (embedding_model, merged, merged_into) = (model.as_deref(), Vec::new(), None);
+    memory_from_rows(View { space, memory, index, embedding_model, merged, merged_into })
 }
 
 pub fn get(state: &BTreeState, space: &SpaceKey, id: &str) -> Result<Option<v1::Memory>> {
@@ -258,7 +259,8 @@ pub fn recall(
         let current = index.status == Status::Active
             && index.valid_to_us.is_none_or(|to_us| to_us > request.now_us)
             && !(index.older && request.conflicts() == v1::Conflicts::Latest);
-        let visible = request.include_deprecated || request.conflicts() == v1::Conflicts::All || current;
+        let shown = request.conflicts() == v1::Conflicts::All && index.status != Status::Merged;
+        let visible = request.include_deprecated || shown || current;
         if !visible {
             continue;
         }
