@@ -151,7 +151,11 @@ impl Router {
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), RouterError> {
         let Self { shared, http, admin, .. } = self;
         // Ends by itself; whoever counts before waits for it.
-        drop(tokio::task::spawn_blocking(|| Tokenizer::default().warm()));
+        drop(tokio::task::spawn_blocking(|| {
+            if let Err(error) = Tokenizer::default().warm() {
+                tracing::error!(%error, "tokens cannot be counted");
+            }
+        }));
         let (stop, stopping) = watch::channel(false);
         let until = |mut stopping: watch::Receiver<bool>| async move {
             // An error means that the sender is gone, which is a stop too.

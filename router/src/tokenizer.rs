@@ -2,11 +2,7 @@
 //! tokens in a text are text.
 
 use holdfast_core::{Error, ErrorCode, Result};
-use std::collections::HashSet;
-use tiktoken_rs::{
-    CoreBPE, cl100k_base_singleton, o200k_base_singleton, o200k_harmony_singleton, p50k_base_singleton,
-    p50k_edit_singleton, r50k_base_singleton,
-};
+use tiktoken::CoreBpe;
 
 /// An encoding by its name. Its vocabulary is read when it is first used, which takes some tenths of
 /// a second, and then stays in memory (some 20 to 40 MB).
@@ -61,34 +57,27 @@ impl Tokenizer {
         })
     }
 
-    fn bpe(self) -> &'static CoreBPE {
-        match self {
-            Self::O200kBase => o200k_base_singleton(),
-            Self::O200kHarmony => o200k_harmony_singleton(),
-            Self::Cl100kBase => cl100k_base_singleton(),
-            Self::P50kBase => p50k_base_singleton(),
-            Self::P50kEdit => p50k_edit_singleton(),
-            Self::R50kBase => r50k_base_singleton(),
-        }
+    /// # Errors
+    /// If the program was built without the vocabulary, which a test excludes.
+    fn bpe(self) -> Result<&'static CoreBpe> {
+        tiktoken::get_encoding(self.name()).ok_or_else(|| {
+            let detail = format!("this program lacks the vocabulary of {}", self.name());
+            Error::new(ErrorCode::Internal, detail)
+        })
     }
 
     /// Reads the vocabulary, so that no request waits for that.
-    pub(crate) fn warm(self) {
-        self.bpe();
-    }
-
-    fn encode(self, text: &str) -> Result<Vec<u32>> {
-        // `encode_ordinary` would panic where the splitting gives up; this one says so.
-        let encoded = self.bpe().encode(text, &HashSet::new()).map_err(|error| {
-            Error::new(ErrorCode::Internal, format!("a text cannot be split into tokens: {error}"))
-        })?;
-        Ok(encoded.0)
+    ///
+    /// # Errors
+    /// As [`Self::count`].
+    pub(crate) fn warm(self) -> Result<()> {
+        self.bpe().map(drop)
     }
 
     /// # Errors
-    /// If the text cannot be split, which no text within the limits is known to cause.
+    /// If the program lacks the vocabulary.
     pub(crate) fn count(self, text: &str) -> Result<usize> {
-        Ok(self.encode(text)?.len())
+        Ok(self.bpe()?.count(text))
     }
 
     /// The count that is stored with a text: 0, for not counted, where it cannot be made.
@@ -102,7 +91,8 @@ impl Tokenizer {
     /// # Errors
     /// As [`Self::count`].
     pub(crate) fn count_parts(self, text: &str, starts: &[usize]) -> Result<Count> {
-        let tokens = self.encode(text)?;
+        let bpe = self.bpe()?;
+        let tokens = bpe.encode(text);
         let mut parts = vec![0; starts.len()];
         let (mut at, mut part) = (0, 0);
         for token in &tokens {
@@ -112,10 +102,7 @@ impl Tokenizer {
             if let Some(count) = part.checked_sub(1).and_then(|part| parts.get_mut(part)) {
                 *count += 1;
             }
-            let bytes = self.bpe().decode_bytes(&[*token]).map_err(|error| {
-                Error::new(ErrorCode::Internal, format!("a token has no text: {error:?}"))
-            })?;
-            at += bytes.len();
+            at += bpe.decode(&[*token]).len();
         }
         Ok(Count { total: tokens.len(), parts })
     }
@@ -171,7 +158,49 @@ mod tests {
         }
     }
 
+    /// The other implementation, which calls itself a copy of OpenAI's own.
+    fn reference(tokenizer: Tokenizer) -> &'static tiktoken_rs::CoreBPE {
+        match tokenizer {
+            Tokenizer::O200kBase => tiktoken_rs::o200k_base_singleton(),
+            Tokenizer::O200kHarmony => tiktoken_rs::o200k_harmony_singleton(),
+            Tokenizer::Cl100kBase => tiktoken_rs::cl100k_base_singleton(),
+            Tokenizer::P50kBase => tiktoken_rs::p50k_base_singleton(),
+            Tokenizer::P50kEdit => tiktoken_rs::p50k_edit_singleton(),
+            Tokenizer::R50kBase => tiktoken_rs::r50k_base_singleton(),
+        }
+    }
+
+    fn assert_counted_alike(text: &str) {
+        for tokenizer in Tokenizer::ALL {
+            let tokens = reference(tokenizer).encode_ordinary(text);
+            assert_eq!(tokenizer.bpe().unwrap().encode(text), tokens, "{} {text:?}", tokenizer.name());
+            assert_eq!(tokenizer.count(text).unwrap(), tokens.len(), "{} {text:?}", tokenizer.name());
+        }
+    }
+
+    /// Every character that there is, between others. Pieces are cut by what class a character has.
+    #[test]
+    fn every_character_is_counted_as_by_the_reference() {
+        let tokenizer = Tokenizer::default();
+        for block in (0..=u32::from(char::MAX)).collect::<Vec<_>>().chunks(16) {
+            let chars = block.iter().filter_map(|code| char::from_u32(*code));
+            let text: String = chars.map(|c| format!("a{c}B {c}1'{c}S \n{c}")).collect();
+            let tokens = reference(tokenizer).encode_ordinary(&text);
+            assert_eq!(tokenizer.bpe().unwrap().encode(&text), tokens, "{text:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn texts_are_counted_as_by_the_reference(
+            text in "\\PC{0,80}|[a-zA-Z0-9 \\t\\r\\n'’\"/.,!?<>|_中文我们吃，。！é\u{301}ñ\u{200d}👍🏽가각ｶﾞ\u{a0}\u{3000}\u{2028}²½Ⅳǅʰक]{0,80}\
+                |([ \t]{1,3}[A-Za-z]{1,12}('(s|S|ll|RE))?[.,]?\\n{0,2}){0,20}|[一-龥]{0,60}[，。][a-z ]{0,40}",
+        ) {
+            assert_counted_alike(&text);
+            // The second time whole pieces are remembered.
+            assert_counted_alike(&format!("{text} {text}"));
+        }
+
         #[test]
         fn parts_add_up(texts in prop::collection::vec("\\PC{0,12}", 0..6)) {
             let mut text = String::new();

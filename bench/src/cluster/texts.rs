@@ -114,15 +114,15 @@ fn joined(sentences: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tiktoken_rs::o200k_base_singleton;
 
     #[test]
     fn prose_is_below_the_limit_of_chunks_and_statements_above() {
+        let counter = crate::baseline::tokens::Counter::new();
         let tokens = |kind| {
             let texts = Texts::new(kind, 1);
             (0..BODIES as u64).map(move |number| {
                 let text = texts.content(Name { arm: 12, client: 63, number: number * 1_000 });
-                o200k_base_singleton().encode_ordinary(&text).len()
+                counter.count(&text)
             })
         };
         let prose = tokens(Kind::Prose).min().zip(tokens(Kind::Prose).max());
