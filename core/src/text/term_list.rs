@@ -92,18 +92,36 @@ impl<'de> Deserialize<'de> for TermList {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut pairs: A) -> Result<TermList, A::Error> {
-                let mut list = TermList::default();
-                list.ends.reserve(pairs.size_hint().unwrap_or(0).min(RESERVED_MAX));
-                while pairs.next_element_seed(Pair(&mut list))?.is_some() {}
-                Ok(list)
+                let mut raw = Raw::default();
+                raw.ends.reserve(pairs.size_hint().unwrap_or(0).min(RESERVED_MAX));
+                while pairs.next_element_seed(Pair(&mut raw))?.is_some() {}
+                raw.checked().ok_or_else(|| Error::custom("a term is not valid UTF-8"))
             }
         }
         deserializer.deserialize_seq(List)
     }
 }
 
-/// Reads a term and its count into a list.
-struct Pair<'a>(&'a mut TermList);
+/// A list that is being read. A string has the encoding of its bytes, so that the terms are looked at as one
+/// text in the end, and not each by itself, which took longer than all else of reading a command.
+#[derive(Default)]
+struct Raw {
+    text: Vec<u8>,
+    ends: Vec<(u32, u32)>,
+}
+
+impl Raw {
+    /// The list, if each term is text: all of them are in a row, and none begins inside a character.
+    fn checked(self) -> Option<TermList> {
+        let Self { text, ends } = self;
+        let text = String::from_utf8(text).ok()?;
+        let is_whole = ends.iter().all(|(end, _)| text.is_char_boundary(*end as usize));
+        is_whole.then_some(TermList { text, ends })
+    }
+}
+
+/// Reads one pair into the list.
+struct Pair<'a>(&'a mut Raw);
 
 impl<'de> DeserializeSeed<'de> for Pair<'_> {
     type Value = ();
@@ -121,24 +139,26 @@ impl<'de> Visitor<'de> for Pair<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<(), A::Error> {
-        let term = pair.next_element_seed(Text(&mut self.0.text))?;
+        let Raw { text, ends } = self.0;
+        let term = pair.next_element_seed(Text(text))?;
         let count = pair.next_element::<u32>()?;
         let (Some(()), Some(count)) = (term, count) else {
             return Err(Error::custom("a term without its count"));
         };
-        self.0.close(count);
+        let end = u32::try_from(text.len()).map_err(|_| Error::custom("the terms are too long"))?;
+        ends.push((end, count));
         Ok(())
     }
 }
 
-/// Reads a string behind another.
-struct Text<'a>(&'a mut String);
+/// Reads a term behind the others.
+struct Text<'a>(&'a mut Vec<u8>);
 
 impl<'de> DeserializeSeed<'de> for Text<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_str(self)
+        deserializer.deserialize_bytes(self)
     }
 }
 
@@ -149,8 +169,8 @@ impl Visitor<'_> for Text<'_> {
         f.write_str("a term")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        self.0.push_str(text);
+    fn visit_bytes<E: Error>(self, text: &[u8]) -> Result<(), E> {
+        self.0.extend_from_slice(text);
         Ok(())
     }
 }
@@ -160,6 +180,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_character_cut_in_two_is_no_term() {
+        let read = |halves: [&[u8]; 2]| {
+            let pairs = halves.map(|half| (serde_bytes::Bytes::new(half), 1_u32));
+            postcard::from_bytes::<TermList>(&postcard::to_allocvec(pairs.as_slice()).unwrap()).ok()
+        };
+        let [a, b, c] = [0xE4, 0xB8, 0xAD];
+        assert_eq!(read([&[a, b, c], b"x"]), Some([("中", 1), ("x", 1)].into_iter().collect()));
+        for halves in [[&[a, b][..], &[c][..]], [&[a], &[b, c]], [b"x", &[c]], [&[a, b, c, a], b"x"]] {
+            assert_eq!(read(halves), None, "{halves:?}");
+        }
+    }
 
     proptest! {
         /// What is stored is what a list of strings was stored as.
