@@ -3,17 +3,20 @@
 use super::{Answer, Problem};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use holdfast_core::command::Idempotency;
 use holdfast_core::limits::ID_BYTES_MAX;
 use std::convert::Infallible;
 use uuid::Uuid;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
 /// What the line and the headers of a request say about a write.
 pub(crate) struct WriteHead {
     request: Vec<u8>,
-    headers: HeaderMap,
+    key: Option<HeaderValue>,
+    if_match: Option<HeaderValue>,
 }
 
 impl<S: Sync> FromRequestParts<S> for WriteHead {
@@ -21,7 +24,7 @@ impl<S: Sync> FromRequestParts<S> for WriteHead {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let request = format!("{} {}", parts.method, parts.uri).into_bytes();
-        Ok(Self { request, headers: parts.headers.clone() })
+        Ok(Self::new(request, &parts.headers))
     }
 }
 
@@ -35,10 +38,15 @@ pub(crate) struct WriteIdentity {
 }
 
 impl WriteHead {
+    fn new(request: Vec<u8>, headers: &HeaderMap) -> Self {
+        let one = |name| headers.get(name).cloned();
+        Self { request, key: one(IDEMPOTENCY_KEY), if_match: one(header::IF_MATCH) }
+    }
+
     /// The identity of the write with this body. Without a key of the caller's the router makes
     /// one, so that its own retries are safe.
     pub(crate) fn identity(&self, body: &[u8]) -> Answer<WriteIdentity> {
-        let key = match self.headers.get("idempotency-key") {
+        let key = match &self.key {
             None => Uuid::now_v7().to_string(),
             Some(value) => {
                 let text = value.to_str().ok().filter(|key| (1..=ID_BYTES_MAX).contains(&key.len()));
@@ -47,7 +55,7 @@ impl WriteHead {
                 text.ok_or_else(|| Problem::invalid("Idempotency-Key", detail()))?.to_owned()
             }
         };
-        let if_match = self.headers.get(header::IF_MATCH);
+        let if_match = self.if_match.as_ref();
         let if_version = match if_match.map(|value| value.to_str().unwrap_or_default().trim()) {
             None | Some("*") => None,
             Some(tag) => Some(parse_etag(tag)?),
@@ -102,7 +110,7 @@ mod tests {
                 axum::http::HeaderValue::from_bytes(value.as_bytes()).unwrap(),
             )
         });
-        WriteHead { request: path.as_bytes().to_vec(), headers: headers.collect() }.identity(body)
+        WriteHead::new(path.as_bytes().to_vec(), &headers.collect()).identity(body)
     }
 
     #[test]

@@ -27,13 +27,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bodies up to this many bytes are read and analysed where they arrive: that takes about a tenth of a
-/// millisecond, and another thread would take a fifth of it to wake up.
-const INLINE_BYTES: usize = 2 * 1024;
-
-/// The same where no facts are looked for, which takes longer than everything else together.
-const INLINE_BYTES_PLAIN: usize = 4 * 1024;
-
 /// Partitions that one write is stored in at once.
 const SPACES_AT_ONCE: usize = 16;
 
@@ -125,12 +118,14 @@ impl Call<'_> {
         let deadline = Deadline::after(self.shared.config.write_timeout);
         let (now_us, chunk_tokens) = (now_us(), self.shared.config.chunk_tokens);
         let by = self.shared.fact_rules.of(&self.shared.nodes, &self.access.tenant, deadline).await?;
-        let inline =
-            if Batch::is_plain(&body, INLINE_BYTES_PLAIN) { INLINE_BYTES_PLAIN } else { INLINE_BYTES };
-        let mut batch = if body.len() <= inline {
-            Batch::read(&body, chunk_tokens, now_us, &by)?
-        } else {
-            self.shared.work.run(deadline, move || Batch::read(&body, chunk_tokens, now_us, &by)).await??
+        let mut batch = match Batch::read_here(&body, chunk_tokens, now_us, &by)? {
+            Some(batch) => batch,
+            None => {
+                self.shared
+                    .work
+                    .run(deadline, move || Batch::read(&body, chunk_tokens, now_us, &by))
+                    .await??
+            }
         };
         let mut embedding = self.shared.embedding.as_ref();
         if let Some(collection) = self.place.collection() {
