@@ -171,22 +171,63 @@ mod tests {
     }
 
     fn assert_counted_alike(text: &str) {
-        for tokenizer in Tokenizer::ALL {
-            let tokens = reference(tokenizer).encode_ordinary(text);
-            assert_eq!(tokenizer.bpe().unwrap().encode(text), tokens, "{} {text:?}", tokenizer.name());
-            assert_eq!(tokenizer.count(text).unwrap(), tokens.len(), "{} {text:?}", tokenizer.name());
+        Tokenizer::ALL.into_iter().for_each(|tokenizer| assert_counted_alike_by(tokenizer, text));
+    }
+
+    fn assert_counted_alike_by(tokenizer: Tokenizer, text: &str) {
+        let tokens = reference(tokenizer).encode_ordinary(text);
+        assert!(tokenizer.bpe().unwrap().encode(text) == tokens, "{} {text:?}", tokenizer.name());
+        assert_eq!(tokenizer.count(text).unwrap(), tokens.len(), "{} {text:?}", tokenizer.name());
+    }
+
+    /// Every character that there is, beside others of every class: pieces are cut by the classes of characters.
+    #[test]
+    fn every_character_is_counted_as_by_the_reference() {
+        let beside =
+            ["a", "B", "中", "が", "ｶ", "각", "1", "!", "'s", " ", "\t", "\n ", "\u{301}", "\u{FE0F}"];
+        for (number, block) in (0..=u32::from(char::MAX)).collect::<Vec<_>>().chunks(64).enumerate() {
+            // Each in turn, so that all of them together take no longer than one.
+            let tokenizer = Tokenizer::ALL[number % Tokenizer::ALL.len()];
+            let mut text = String::new();
+            for c in block.iter().filter_map(|code| char::from_u32(*code)) {
+                let neighbour = beside[(number + c as usize) % beside.len()];
+                text.extend([neighbour, &c.to_string(), neighbour, &c.to_string(), "x"]);
+            }
+            assert_counted_alike_by(tokenizer, &text);
         }
     }
 
-    /// Every character that there is, between others. Pieces are cut by what class a character has.
+    /// What is written most, beside all of it, in every encoding.
     #[test]
-    fn every_character_is_counted_as_by_the_reference() {
-        let tokenizer = Tokenizer::default();
-        for block in (0..=u32::from(char::MAX)).collect::<Vec<_>>().chunks(16) {
-            let chars = block.iter().filter_map(|code| char::from_u32(*code));
-            let text: String = chars.map(|c| format!("a{c}B {c}1'{c}S \n{c}")).collect();
-            let tokens = reference(tokenizer).encode_ordinary(&text);
-            assert_eq!(tokenizer.bpe().unwrap().encode(&text), tokens, "{text:?}");
+    fn common_characters_are_counted_as_by_the_reference_in_all_encodings() {
+        let beside = "aB1中がｶ각!' \t\n\u{301}\u{3099}\u{FE0F}\u{200D}é，🙂";
+        let common = (0..0x700).chain(0x2000..0x2070).chain(0x2E80..0x3130).chain(0x4E00..0x4E40);
+        let common = common.chain(0xAC00..0xAC40).chain(0xFE00..0xFE10).chain(0xFF00..0xFFF0);
+        for c in common.chain(0x1F300..0x1F360).filter_map(char::from_u32) {
+            let text: String = beside.chars().flat_map(|other| [other, c, other, c, c]).collect();
+            assert_counted_alike(&text);
+        }
+    }
+
+    /// Where pieces are too long for one way to merge them, and are merged in another.
+    #[test]
+    fn long_pieces_are_counted_as_by_the_reference() {
+        let mixed: Vec<char> = ('a'..='z').chain('一'..='龥').step_by(7).collect();
+        for length in [2, 3, 31, 32, 33, 47, 48, 49, 95, 96, 97, 99, 100, 101, 319, 320, 321, 4_095] {
+            for unit in
+                ["a", "ab", " ", "\n", "\t ", "我", "我们", "が", "각", "🙂", "!", "é", "e\u{301}", "1"]
+            {
+                let text: String = unit.chars().cycle().take(length).collect();
+                assert_counted_alike(&text);
+                assert_counted_alike(&format!("x {text}。"));
+            }
+            let letters: String = mixed.iter().filter(|c| c.is_ascii()).cycle().take(length).collect();
+            let han: String = mixed.iter().filter(|c| !c.is_ascii()).cycle().take(length).collect();
+            assert_counted_alike(&letters);
+            assert_counted_alike(&han);
+        }
+        for piece in ["a", " ", "\n", "我", "我们的", "\u{301}"] {
+            assert_counted_alike_by(Tokenizer::default(), &piece.repeat(64 * 1024 / piece.len()));
         }
     }
 

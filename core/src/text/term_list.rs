@@ -173,6 +173,10 @@ impl Visitor<'_> for Text<'_> {
         self.0.extend_from_slice(text);
         Ok(())
     }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.visit_bytes(text.as_bytes())
+    }
 }
 
 #[cfg(test)]
@@ -180,6 +184,14 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn formats_that_describe_themselves_are_read_too() {
+        let list: TermList = [("中文", 2), ("tea", 1)].into_iter().collect();
+        let value = serde_json::to_value(&list).unwrap();
+        assert_eq!(serde_json::from_value::<TermList>(value.clone()).unwrap(), list);
+        assert_eq!(serde_json::from_str::<TermList>(&value.to_string()).unwrap(), list);
+    }
 
     #[test]
     fn a_character_cut_in_two_is_no_term() {

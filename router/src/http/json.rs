@@ -35,9 +35,14 @@ pub(crate) fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
 ///
 /// What is wrong is looked for only where something is: keeping track of the path costs more than reading.
 pub(crate) fn part<'a, T: Deserialize<'a>>(text: &'a str, prefix: &str) -> Result<T> {
-    if let Ok(value) = serde_json::from_str(text) {
-        return Ok(value);
+    match serde_json::from_str(text) {
+        Ok(value) => Ok(value),
+        Err(_) => tracked(text, prefix),
     }
+}
+
+/// As [`part`], with the path of each field kept in mind.
+fn tracked<'a, T: Deserialize<'a>>(text: &'a str, prefix: &str) -> Result<T> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(Objects(&mut deserializer)).map_err(|error| {
         let path = error.path().to_string();

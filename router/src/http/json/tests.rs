@@ -168,3 +168,39 @@ fn canonical_json_does_not_depend_on_order() {
     assert_eq!(depth(&a), 3);
     assert_eq!(depth(&json!("x")), 0);
 }
+
+/// What is read without its paths is what is read with them.
+#[test]
+fn the_quick_way_accepts_what_the_other_accepts() {
+    let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let items = |inner: &str| format!(r#"{{"items":[{inner}]}}"#);
+    let mut texts: Vec<String> = [127, 128, 129, 200].map(deep).into();
+    texts.extend([r#"{"name":"a"}"#, r#"{"name":"a","name":"b"}"#, r#"{"name":"\ud800"}"#, "{}"].map(items));
+    texts.extend([r#"{"name":"字","weight":1e999}"#, r#"{"name":"","count":1.0}"#].map(items));
+    texts.extend(
+        [
+            "",
+            " ",
+            "null",
+            "1 2",
+            "{} {}",
+            "[1,]",
+            "{\"items\":[]}x",
+            "NaN",
+            "\u{feff}{}",
+            "// a\n{}",
+            "\"a\u{0}\"",
+        ]
+        .map(str::to_owned),
+    );
+    let valid = r#" {"items":[{"name":"🙂","count":7}],"mode":"fast","on":null}  "#;
+    texts.extend(valid.char_indices().map(|(at, _)| valid[..at].to_owned()));
+    texts.push(valid.to_owned());
+    for text in &texts {
+        let of = |result: Result<Value>| result.map(|value| value.to_string());
+        assert_eq!(of(part(text, "p")), of(tracked(text, "p")), "{text:?}");
+        let of = |result: Result<Outer>| result.map(|value| format!("{value:?}"));
+        assert_eq!(of(part(text, "p")), of(tracked(text, "p")), "{text:?}");
+    }
+    assert!(part::<Outer>(valid, "").is_ok());
+}
