@@ -71,8 +71,24 @@ impl Batch {
         Self::of(json::body(bytes)?, chunk_tokens, now_us, by)
     }
 
+    /// As [`Batch::read`], for a thread that serves connections: `None` for a body that is too large for it, which
+    /// is not even taken apart then.
+    pub(super) fn read_here(
+        bytes: &[u8],
+        chunk_tokens: usize,
+        now_us: i64,
+        by: &FactRules,
+    ) -> Result<Option<Self>> {
+        if bytes.len() > INLINE_BYTES_PLAIN {
+            return Ok(None);
+        }
+        let body: AddBody<'_> = json::body(bytes)?;
+        let is_small = bytes.len() <= INLINE_BYTES || body.infer.as_deref() == Some("none");
+        is_small.then(|| Self::of(body, chunk_tokens, now_us, by)).transpose()
+    }
+
     /// As [`Batch::read`], for a body that was taken apart.
-    pub(super) fn of(body: AddBody<'_>, chunk_tokens: usize, now_us: i64, by: &FactRules) -> Result<Self> {
+    fn of(body: AddBody<'_>, chunk_tokens: usize, now_us: i64, by: &FactRules) -> Result<Self> {
         let infer = infers(body.infer.as_deref())?;
         let partial = body.partial.unwrap_or(false);
         let sensory = body.sensory;
@@ -392,7 +408,15 @@ mod tests {
         assert!(is_read(INLINE_BYTES, "rules") && is_read(INLINE_BYTES, "none"));
         assert!(!is_read(INLINE_BYTES + 3, "rules") && is_read(INLINE_BYTES + 3, "none"));
         assert!(is_read(INLINE_BYTES_PLAIN, "none") && !is_read(INLINE_BYTES_PLAIN + 3, "none"));
-        assert!(Batch::read_here(b"{", 512, 0, &FactRules::built_in()).is_err());
+        let here = |body: &[u8]| Batch::read_here(body, 512, 0, &FactRules::built_in());
+        for wrong in [&b"{"[..], b"", b"[]", br#"{"memories":[{"content":7}]}"#, br#"{"memories":[],"x":1}"#]
+        {
+            let read = Batch::read(wrong, 512, 0, &FactRules::built_in()).err();
+            assert!(read.is_some());
+            assert_eq!(here(wrong).err(), read);
+        }
+        // It is wrong from its first byte, and nobody looks.
+        assert!(here(&vec![b'x'; 1 << 20]).unwrap().is_none());
     }
 
     #[test]
