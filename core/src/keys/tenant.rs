@@ -5,8 +5,10 @@
 //! short range, however many tenants were erased before.
 
 use super::due::Due;
-use super::work::Work;
-use super::{DUE_ROWS, META_ROWS, SHARD_ROWS, WORK_ROWS, erasure, meta, prefixed, slot_prefix, space_of};
+use super::work::{self, Work, WorkKind};
+use super::{
+    DUE_ROWS, META_ROWS, SHARD_ROWS, UPKEEP_ROWS, WORK_ROWS, erasure, meta, prefixed, slot_prefix, space_of,
+};
 use crate::codec::{CodecError, Format};
 use crate::space::{Slot, SpaceKey};
 
@@ -52,8 +54,14 @@ pub fn in_slot(slot: Slot, tenant: &str) -> Vec<u8> {
 
 /// The ranges outside of spaces in which rows may name a tenant: what is due, what waits for jobs, erasures that are
 /// not done, and the cluster's own data.
-pub fn outside() -> [Vec<u8>; 4] {
-    [super::due::prefix(), super::work::prefix(), erasure::open_prefix(), META_ROWS.to_be_bytes().to_vec()]
+pub fn outside() -> [Vec<u8>; 5] {
+    [
+        super::due::prefix(),
+        work::prefix(WorkKind::Session),
+        work::prefix(WorkKind::Upkeep),
+        erasure::open_prefix(),
+        META_ROWS.to_be_bytes().to_vec(),
+    ]
 }
 
 /// Whether a row of the ranges of [`outside`] is a tenant's.
@@ -64,7 +72,7 @@ pub fn is_named(key: &[u8], value: &[u8], tenant: &str) -> Result<bool, CodecErr
     let is_its = |space: Option<SpaceKey>| space.is_some_and(|space| space.tenant() == tenant);
     match key.first_chunk::<2>().map(|prefix| u16::from_be_bytes(*prefix)) {
         Some(DUE_ROWS) => Ok(is_its(Due::parse(key).map(|due| due.space))),
-        Some(WORK_ROWS) => Ok(is_its(Work::parse(key).map(|work| work.space))),
+        Some(WORK_ROWS | UPKEEP_ROWS) => Ok(is_its(Work::parse(key).map(|work| work.space))),
         Some(SHARD_ROWS) => Ok(is_its(erasure::parse_open(key).map(|(space, _)| space))),
         Some(META_ROWS) => meta::is_of(key, value, tenant),
         _ => Ok(false),
@@ -91,7 +99,7 @@ mod tests {
     fn rows_of(tenant: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
         let space = SpaceKey::user(tenant, "安\u{1f642}").expect("valid");
         let due = |kind| Due { at_us: -5, space: space.clone(), kind, id: "x".into() };
-        let work = Work { at_us: 7, space: space.clone(), kind: WorkKind::Session, id: "s".into() };
+        let work = |kind| Work { at_us: 7, space: space.clone(), kind, id: "s".into() };
         let api_key = ApiKeyRow {
             id: format!("key of {tenant}"),
             secret_sha256: [0; 32],
@@ -107,7 +115,8 @@ mod tests {
         let keys = [
             due(DueKind::Expiry).key(),
             due(DueKind::Derived).key(),
-            work.key(),
+            work(WorkKind::Session).key(),
+            work(WorkKind::Upkeep).key(),
             erasure::open_key(&space, "e"),
             meta::tenant(tenant),
             meta::fact_rules(tenant),
