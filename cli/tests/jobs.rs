@@ -60,6 +60,9 @@ fn pairs() -> Vec<(bool, String, String)> {
     pairs
 }
 
+/// It is off by default.
+const MERGING: &[&str] = &["--merge-near-duplicates"];
+
 /// The memories of a user by their texts, once so many of them are merged.
 async fn merged(api: &Api, user: &str, wanted: usize) -> BTreeMap<String, Value> {
     let deadline = Instant::now() + Duration::from_secs(90);
@@ -77,7 +80,7 @@ async fn merged(api: &Api, user: &str, wanted: usize) -> BTreeMap<String, Value>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_said_in_the_same_words_is_merged_and_nothing_else() {
     let data = scratch();
-    let server = Server::start(data.path(), Model::Builtin);
+    let server = Server::start_with(data.path(), Model::Builtin, MERGING);
     let api = server.api();
     let (mut texts, mut seen) = (Vec::new(), BTreeSet::new());
     for (_, one, other) in pairs() {
@@ -105,7 +108,7 @@ async fn what_is_said_in_the_same_words_is_merged_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_merged_outlives_its_leader_and_what_stood_for_it() {
     let data = scratch();
-    let server = Server::start(data.path(), Model::Absent);
+    let server = Server::start_with(data.path(), Model::Absent, MERGING);
     let (api, admin) = (server.api(), server.admin_api());
     let old = "The garden shed needs a new roof before winter";
     let new = "By the way, the garden shed needs a new roof before winter!";
@@ -138,7 +141,7 @@ async fn what_is_merged_outlives_its_leader_and_what_stood_for_it() {
     admin.replicas_agree().await;
     server.kill();
 
-    let server = Server::start(data.path(), Model::Absent);
+    let server = Server::start_with(data.path(), Model::Absent, MERGING);
     let api = server.api();
     let memories = merged(&api, &users[0], 1).await;
     let path = |user: &str, text: &str| {

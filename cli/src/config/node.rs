@@ -68,7 +68,8 @@ pub(crate) struct NodeSection {
     #[schemars(range(min = 0, max = 604_800_000))]
     pub(crate) erase_database_after_ms: u64,
     /// Whether a memory that says what an older one says, in the same words, is merged into it: the older one is
-    /// counted, and the other is found by its id. With `false` nothing is merged from then on.
+    /// counted, and the other is found by its id. With `false` nothing is merged from then on. Turned on, it goes
+    /// through what is there already.
     pub(crate) merge_near_duplicates: bool,
     /// Threads that search. 0: one a core.
     #[schemars(range(min = 0, max = 1_024))]
@@ -102,7 +103,7 @@ impl Default for NodeSection {
             log_keep_bytes: 2 << 30,
             erase_log_after_ms: 1_800_000,
             erase_database_after_ms: 43_200_000,
-            merge_near_duplicates: true,
+            merge_near_duplicates: false,
             search_threads: 0,
             compare_every_ms: 60_000,
             scrub_bytes_per_second: 8 << 20,

@@ -111,6 +111,7 @@ impl Nodes {
         if let Some(after) = self.tuning.erase_after {
             (config.erasure.log_after, config.erasure.database_after) = (after, after);
         }
+        config.jobs.merge = self.tuning.merges;
         if let Some(from) = self.tuning.lists_from {
             config.index.lists_from = from;
         }

@@ -60,6 +60,9 @@ pub(crate) struct DevArgs {
     /// Put the vectors of a space into lists in a file from so many on: for tests
     #[arg(long, hide = true, value_name = "N")]
     ivf_from_vectors: Option<usize>,
+    /// Merge memories that are said twice in the same words: for tests
+    #[arg(long, hide = true)]
+    merge_near_duplicates: bool,
 }
 
 /// What tests want otherwise than it is.
@@ -71,13 +74,16 @@ struct Tuning {
     erase_after: Option<Duration>,
     /// From how many vectors on a space has them in a file.
     lists_from: Option<usize>,
+    /// Whether near-duplicates are merged.
+    merges: bool,
 }
 
 impl Tuning {
     fn of(args: &DevArgs) -> Self {
         let erase_after = args.erase_after_ms.map(Duration::from_millis);
         let lists_from = args.ivf_from_vectors;
-        Self { snapshot_log_bytes: args.snapshot_log_bytes, erase_after, lists_from }
+        let merges = args.merge_near_duplicates;
+        Self { snapshot_log_bytes: args.snapshot_log_bytes, erase_after, lists_from, merges }
     }
 }
 

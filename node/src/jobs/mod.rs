@@ -68,17 +68,11 @@ impl JobEmbedder {
     }
 }
 
-/// What jobs do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What jobs do: by default nothing that is not said here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobSettings {
     /// Whether a memory that says what an older one says, in the same words, is merged into it.
     pub merge: bool,
-}
-
-impl Default for JobSettings {
-    fn default() -> Self {
-        Self { merge: true }
-    }
 }
 
 /// What jobs work with.

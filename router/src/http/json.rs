@@ -35,10 +35,18 @@ pub(crate) fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
 ///
 /// What is wrong is looked for only where something is: keeping track of the path costs more than reading.
 pub(crate) fn part<'a, T: Deserialize<'a>>(text: &'a str, prefix: &str) -> Result<T> {
-    match serde_json::from_str(text) {
+    match quick(text) {
         Ok(value) => Ok(value),
         Err(_) => tracked(text, prefix),
     }
+}
+
+/// As [`part`], without a word of where something is wrong.
+fn quick<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = T::deserialize(Objects(&mut deserializer))?;
+    deserializer.end()?;
+    Ok(value)
 }
 
 /// As [`part`], with the path of each field kept in mind.
