@@ -193,18 +193,25 @@ impl Files {
         format!("{:032x}", xxh3_128(name.as_bytes()))
     }
 
-    /// The names of all folders.
+    /// The names of all folders of spaces: what others put there is none of ours.
     pub(super) fn folders(&self) -> io::Result<BTreeSet<String>> {
         let Some(root) = &self.root else { return Ok(BTreeSet::new()) };
+        let is_ours = |name: &String| {
+            name.len() == 32
+                && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        };
         let mut names = BTreeSet::new();
         for entry in fs::read_dir(root)? {
-            names.extend(entry?.file_name().into_string().ok());
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                names.extend(entry.file_name().into_string().ok().filter(is_ours));
+            }
         }
         Ok(names)
     }
 
     /// Removes folders, once `forget` has made the images of their spaces go; it answers which spaces have images
-    /// still, whose folders stay.
+    /// still, whose folders stay. One that cannot be removed holds up no other.
     pub(super) fn remove_folders(
         &self,
         mut names: BTreeSet<String>,
@@ -215,13 +222,14 @@ impl Files {
             names.remove(&Self::folder(&space));
         }
         let Some(root) = self.root.as_ref().filter(|_| !names.is_empty()) else { return Ok(()) };
+        let mut ended = Ok(());
         for name in names {
             match fs::remove_dir_all(root.join(name)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed?,
+                removed => ended = ended.and(removed),
             }
         }
-        sync_dir(Some(root))
+        ended.and(sync_dir(Some(root)))
     }
 }
 
@@ -348,6 +356,16 @@ mod tests {
         assert!(path.exists());
         files.remove(&space(), || true).unwrap();
         assert!(!path.exists());
+        // What others put there neither counts nor goes.
+        let root = dir.path().join("indices");
+        fs::create_dir(root.join("lost+found")).unwrap();
+        fs::write(root.join("0123456789abcdef0123456789abcdef"), b"a file").unwrap();
+        drop(files.draft(&space(), "0.lists", 10, || true).unwrap());
+        assert_eq!(files.folders().unwrap(), BTreeSet::from([Files::folder(&space())]));
+        files.remove_folders(files.folders().unwrap(), || vec![space()]).unwrap();
+        assert_eq!(files.folders().unwrap().len(), 1, "a live space keeps its folder");
+        files.remove_folders(files.folders().unwrap(), Vec::new).unwrap();
+        assert!(files.folders().unwrap().is_empty() && root.join("lost+found").exists());
         assert!(matches!(Files::none().path(&space(), "x"), Err(FileError::Nowhere)));
         Files::none().remove(&space(), || true).unwrap();
     }
