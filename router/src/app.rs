@@ -18,7 +18,7 @@ use crate::{
 };
 use axum::Router as Routes;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{delete, get, post, put};
 use axum::serve::ListenerExt;
 use holdfast_models::Embedder;
@@ -301,7 +301,7 @@ fn client_routes(shared: &Arc<Shared>) -> Routes {
 }
 
 fn admin_routes(shared: &Arc<Shared>) -> Routes {
-    finish(admin::routes(shared), shared)
+    finish(admin::routes(shared).layer(from_fn(layers::whole_address)), shared)
 }
 
 /// The layers of both listeners, the innermost first.

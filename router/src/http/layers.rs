@@ -85,6 +85,14 @@ pub(crate) async fn limit(State(shared): State<Arc<Shared>>, mut request: Reques
     response
 }
 
+/// Refuses a change whose address has parameters, on the listener for operators.
+pub(crate) async fn whole_address(request: Request, next: Next) -> Response {
+    match no_stray_parameters(request.method(), request.uri()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
 /// Only what reads has parameters in its address. One that was ignored elsewhere, such as `dry_run`, could
 /// cost what its sender meant to keep.
 fn no_stray_parameters(method: &Method, uri: &Uri) -> Answer<()> {

@@ -296,6 +296,10 @@ async fn what_changes_takes_no_parameters_in_its_address() {
         assert_eq!(field, "dry_run");
         assert!(detail.contains("leave \"dry_run\" out"), "{detail}");
     }
+    // Nor on the listener for operators, where more is at stake.
+    for path in ["/admin/v1/tenants/acme?dry_run=true", "/admin/v1/keys/k?dry_run"] {
+        assert_eq!(world.operator().delete(path).await.problem("invalid_argument").0, "dry_run");
+    }
     let (field, _) =
         api.post("/v1/users/ann/recall?top_k=1", json!({"query": "辣"})).await.problem("invalid_argument");
     assert_eq!(field, "top_k");
