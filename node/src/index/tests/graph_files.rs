@@ -158,11 +158,15 @@ fn nothing_of_a_tenant_is_left_once_its_rows_are_gone() {
     spaces.settle_graphs();
     assert_eq!(files(dir.path()).len(), 1, "nor does one that was being built come back");
     drop(image);
-    // A folder that was left behind by a process before goes too, and those of live spaces stay, loaded or not.
-    std::fs::create_dir(dir.path().join("left-behind")).unwrap();
+    // A folder that was left behind by a process before goes too, and those of live spaces stay, loaded or not, as does
+    // what is no folder of a space.
+    let left_behind = dir.path().join("0123456789abcdef".repeat(2));
+    std::fs::create_dir(&left_behind).unwrap();
+    std::fs::create_dir(dir.path().join("lost+found")).unwrap();
     spaces.forget(|_| true);
     erase();
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert!(!left_behind.exists());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     assert_eq!(files(dir.path()).len(), 1);
     let (_, usage) = loads(&spaces, &store, &near);
     assert_eq!(usage.graphs_loaded, 1, "the files of the neighbour are whole");
