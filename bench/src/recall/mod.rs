@@ -43,6 +43,8 @@ const GRAPH_FROM: usize = 20_000;
 /// What a node has once it has put the vectors of a space into lists. While they are in a file in no order, the
 /// index is called `ivf` already.
 const LISTS_BUILT: &str = "holdfast_lists_built_total";
+/// Memory of the images of active spaces.
+const IMAGES_BYTES: &str = "holdfast_spaces_bytes";
 /// How long graphs or lists may take to be built after the first question.
 const BUILD_MAX: Duration = Duration::from_secs(1_800);
 /// Time between two looks at whether they are.
@@ -177,7 +179,9 @@ async fn measure_set(
     wait_built(&cluster, &set).await?;
     ask(&client, &questions, Mode::Composite, 8).await?;
     let grown = cluster.nodes_resident_bytes()?.saturating_sub(idle_bytes);
+    let images = cluster.nodes_metric(IMAGES_BYTES).await?;
     let active = active_memories(&set, &questions);
+    let per_active = |bytes: f64| (active > 0).then(|| bytes / active as f64);
 
     let mut arms: Vec<(Arm, Vec<RecallAnswer>)> = Vec::new();
     for mode in Mode::ALL {
@@ -204,7 +208,8 @@ async fn measure_set(
         stored_per_s,
         disk_bytes_per_memory,
         idle_bytes,
-        active_bytes_per_memory: (active > 0).then(|| grown as f64 / active as f64),
+        grown_bytes_per_memory: per_active(grown as f64),
+        image_bytes_per_memory: per_active(images),
         cold,
         arms: arms.into_iter().map(|(arm, _)| arm).collect(),
         curves,

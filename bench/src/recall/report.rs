@@ -63,8 +63,11 @@ fn title(set: &SetResult) -> String {
 }
 
 fn facts(set: &SetResult) -> String {
-    let active = set.active_bytes_per_memory.map_or_else(String::new, |bytes| {
-        format!(" Each memory of an active space took {bytes:.0} bytes of resident memory.")
+    let grown = set.grown_bytes_per_memory.map_or_else(String::new, |bytes| {
+        format!(" (with the caches and threads of processes that begin to work, {bytes:.0} bytes)")
+    });
+    let active = set.image_bytes_per_memory.map_or_else(String::new, |bytes| {
+        format!(" Each memory of an active space took {bytes:.0} bytes of memory{grown}.")
     });
     format!(
         "{}: stored at {:.0} memories/s; {:.0} bytes a memory on each disk; the three nodes took {:.0} MB before the \

@@ -38,8 +38,11 @@ pub(super) struct SetResult {
     pub(super) disk_bytes_per_memory: f64,
     /// Resident memory of the three nodes after a restart, before the first question.
     pub(super) idle_bytes: u64,
-    /// What it grew by when every space that is asked was active, for each of their memories.
-    pub(super) active_bytes_per_memory: Option<f64>,
+    /// What it grew by when every space that is asked was active, for each of their memories: the images, and what
+    /// a process takes once for its first work, as caches of its state and stacks of threads.
+    pub(super) grown_bytes_per_memory: Option<f64>,
+    /// What the images of these spaces take by themselves, as the nodes count it, for each of their memories.
+    pub(super) image_bytes_per_memory: Option<f64>,
     /// First questions to spaces that were not in memory.
     pub(super) cold: Latency,
     pub(super) arms: Vec<Arm>,
