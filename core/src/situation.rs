@@ -2,7 +2,6 @@
 //! stored in the same one gains a boost.
 
 use crate::filter::FilterRow;
-use serde_json::Value;
 
 /// What a memory gains for each part of the situation that it shares: so little that three of them do
 /// not outweigh what a memory says.
@@ -65,10 +64,11 @@ impl Situation {
         if self.is_empty() {
             return Vec::new();
         }
-        let metadata = row.metadata();
         let told = |part: Part, wanted: &str| {
-            let values = KEYS.iter().filter(|(_, of)| *of == part).filter_map(|(key, _)| metadata?.get(*key));
-            !wanted.is_empty() && values.filter_map(Value::as_str).any(|value| folded(value) == wanted)
+            let mut values =
+                KEYS.iter().filter(|(_, of)| *of == part).filter_map(|(key, _)| row.metadata(key));
+            !wanted.is_empty()
+                && values.any(|value| value.as_str().is_some_and(|value| folded(value) == wanted))
         };
         let place = row.entities().any(|entity| self.is_place(entity));
         [
@@ -91,6 +91,7 @@ mod tests {
     use super::*;
     use crate::filter::IndexRowView;
     use crate::memory::IndexRow;
+    use serde_json::Value;
     use serde_json::json;
 
     fn shared(situation: &Situation, entities: &[&str], metadata: &Value) -> Vec<&'static str> {

@@ -74,6 +74,12 @@ pub struct RecallArgs {
     /// How much is measured
     #[arg(long, value_enum, default_value = "small")]
     scale: Scale,
+    /// Measure one space of so many memories, in place of the sets of a scale
+    #[arg(long, value_name = "N", conflicts_with = "scale", value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
+    memories: Option<u32>,
+    /// Numbers of its vectors
+    #[arg(long, value_name = "N", requires = "memories", default_value_t = 384, value_parser = clap::value_parser!(u16).range(2..=4_096))]
+    dims: u16,
     /// Measured seconds of each of the six loops of a set, and of each point of a curve
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
@@ -89,6 +95,19 @@ pub struct RecallArgs {
     report: Option<PathBuf>,
 }
 
+impl RecallArgs {
+    /// What is to be measured, and the arguments that say so.
+    fn shapes(&self) -> (Vec<(Shape, usize)>, String) {
+        if let Some(memories) = self.memories {
+            let named = format!("--memories {memories} --dims {}", self.dims);
+            return (vec![(Shape::One { memories: memories as usize }, usize::from(self.dims))], named);
+        }
+        let scale = self.scale.to_possible_value();
+        let named = scale.map_or_else(String::new, |value| format!("--scale {}", value.get_name()));
+        (shapes(self.scale), named)
+    }
+}
+
 /// Measures every set of the scale, and reports.
 ///
 /// # Errors
@@ -98,29 +117,28 @@ pub async fn run(args: &RecallArgs) -> Result<()> {
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
     let time = Duration::from_secs(args.seconds.into());
     let mut sets = Vec::new();
-    let shapes = shapes(args.scale);
+    let (shapes, named) = args.shapes();
     let alone = |shape: &Shape| if let Shape::One { memories } = shape { *memories } else { 0 };
     let largest = shapes.iter().max_by_key(|(shape, _)| alone(shape)).copied();
     for (shape, dims) in shapes {
         let folder = tempfile::Builder::new().prefix("holdfast-bench-").tempdir_in(&args.folder)?;
         // Every set takes its time; curves are of one of them.
-        let curves = (Some((shape, dims)) == largest).then_some(args.scale);
+        let curves = (args.memories.is_none() && Some((shape, dims)) == largest).then_some(args.scale);
         let result = measure_set(folder.path(), shape, dims, time, curves).await?;
         eprint!("{}", report::set(&result));
         sets.push(result);
     }
     let machine = Machine::this();
-    let scale = args.scale.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     let outcome = Outcome {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: format!("holdfast bench recall --scale {scale} --seconds {}", args.seconds),
+        command: format!("holdfast bench recall {named} --seconds {}", args.seconds),
         setup: Setup {
             day: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
             cores: machine.cores,
             processor: machine.processor,
             kernel: machine.kernel,
             debug_build: machine.debug_build,
-            scale,
+            measured: named,
             seconds: args.seconds,
         },
         sets,

@@ -21,7 +21,7 @@ pub(super) struct Setup {
     pub(super) processor: Option<String>,
     pub(super) kernel: Option<String>,
     pub(super) debug_build: bool,
-    pub(super) scale: String,
+    pub(super) measured: String,
     pub(super) seconds: u32,
 }
 

@@ -153,7 +153,7 @@ fn value(field: &Field, row: &impl FilterRow) -> Option<Value> {
             let entities: Vec<&str> = row.entities().collect();
             if entities.is_empty() { Value::Null } else { entities.into() }
         }
-        Field::Metadata(path) => matches::find(row.metadata()?, path)?.clone(),
+        Field::Metadata(path) => row.metadata(path)?.into_owned(),
     })
 }
 

@@ -3,7 +3,7 @@
 use super::row::FilterRow;
 use super::scalar::{Number, Scalar, ScalarRef, is_one_of};
 use super::{Condition, Field, Node, Ordered, Test, TextField, TimeField};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::cmp::Ordering;
 
 pub(super) fn node(at: &Node, row: &impl FilterRow) -> bool {
@@ -35,22 +35,7 @@ fn condition(at: &Condition, row: &impl FilterRow) -> bool {
         }
         Field::Pinned => test.holds(ScalarRef::Bool(row.pinned())),
         Field::Entities => row.entities().any(|entity| test.holds_of_element(ScalarRef::Text(entity))),
-        Field::Metadata(path) => {
-            let value = row.metadata().and_then(|metadata| find(metadata, path));
-            value.is_some_and(|value| test.holds_of_json(value))
-        }
-    }
-}
-
-/// The value at a path: under the whole path as one key, or else step by step.
-pub(super) fn find<'a>(mut object: &'a Map<String, Value>, mut path: &str) -> Option<&'a Value> {
-    loop {
-        if let Some(value) = object.get(path) {
-            return Some(value);
-        }
-        let (key, rest) = path.split_once('.')?;
-        object = object.get(key)?.as_object()?;
-        path = rest;
+        Field::Metadata(path) => row.metadata(path).is_some_and(|value| test.holds_of_json(&value)),
     }
 }
 

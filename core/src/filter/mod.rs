@@ -26,6 +26,7 @@
 mod fault;
 mod matches;
 mod parse;
+mod path;
 mod row;
 mod scalar;
 #[cfg(test)]

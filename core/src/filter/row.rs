@@ -1,8 +1,10 @@
 //! What a filter sees of a memory.
 
+use super::path;
 use crate::memory::{IndexRow, Kind};
 use serde_json::{Map, Value};
-use std::cell::OnceCell;
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
 
 /// The columns of text that a memory may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,30 +38,36 @@ pub trait FilterRow {
     fn pinned(&self) -> bool;
     /// Names of the things it mentions.
     fn entities(&self) -> impl Iterator<Item = &str>;
-    /// The caller's own fields, parsed at most once for this view of the row.
-    fn metadata(&self) -> Option<&Map<String, Value>>;
+    /// One of the caller's own fields, by its path ([module](super)).
+    fn metadata(&self, path: &str) -> Option<Cow<'_, Value>>;
 }
 
-/// The metadata of one row, parsed when first asked for.
+/// The metadata of one row. The first field that is asked for is read from the text; a second one is worth parsing all
+/// of it, once.
 #[derive(Debug)]
 pub struct Metadata<'a> {
     text: &'a str,
+    asked: Cell<bool>,
     parsed: OnceCell<Option<Map<String, Value>>>,
 }
 
 impl<'a> Metadata<'a> {
     /// Metadata from the row's canonical JSON; empty text is no metadata.
     pub fn new(text: &'a str) -> Self {
-        Self { text, parsed: OnceCell::new() }
+        Self { text, asked: Cell::new(false), parsed: OnceCell::new() }
     }
 
-    /// The fields. None if there are none, or if the text is not an object: writes are refused
+    /// The field at a path. None if there is none, or if the text is not an object: writes are refused
     /// with such metadata, so no row has it.
-    pub fn get(&self) -> Option<&Map<String, Value>> {
+    pub fn find(&self, path: &str) -> Option<Cow<'_, Value>> {
         if self.text.is_empty() {
             return None;
         }
-        self.parsed.get_or_init(|| serde_json::from_str(self.text).ok()).as_ref()
+        if !self.asked.replace(true) {
+            return path::read(self.text, path).map(Cow::Owned);
+        }
+        let parsed = self.parsed.get_or_init(|| serde_json::from_str(self.text).ok()).as_ref()?;
+        path::find(parsed, path).map(Cow::Borrowed)
     }
 }
 
@@ -113,7 +121,7 @@ impl FilterRow for IndexRowView<'_> {
         self.row.entities.iter().map(String::as_str)
     }
 
-    fn metadata(&self) -> Option<&Map<String, Value>> {
-        self.metadata.get()
+    fn metadata(&self, path: &str) -> Option<Cow<'_, Value>> {
+        self.metadata.find(path)
     }
 }

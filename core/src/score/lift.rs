@@ -31,28 +31,84 @@ impl Default for NeighbourWeights {
 /// lies, so a partition computes the same L as the whole. Monotone in every b.
 pub fn lift(rows: &Rows<'_>, bm25: &[f32], weights: &NeighbourWeights, out: &mut Vec<f32>) {
     out.clear();
-    out.reserve(rows.len());
+    out.extend((0..rows.len()).map(|row| lift_of(rows, bm25, weights, row)));
+}
+
+/// [`lift`] where few rows match: `matched` must name every row whose `bm25` is not 0. In `out` all rows that no
+/// matched row reaches are 0; in `touched` the others are set, 64 rows to a word.
+pub fn lift_touched(
+    rows: &Rows<'_>,
+    bm25: &[f32],
+    matched: impl IntoIterator<Item = u32>,
+    weights: &NeighbourWeights,
+    out: &mut Vec<f32>,
+    touched: &mut Vec<u64>,
+) {
+    touched.clear();
+    touched.resize(rows.len().div_ceil(64), 0);
+    let mut touch = |row: usize| {
+        if let Some(word) = touched.get_mut(row / 64) {
+            *word |= 1 << (row % 64);
+        }
+    };
+    for row in matched {
+        let row = row as usize;
+        // Links lead from live rows to live rows, so a dead one lends nothing.
+        if !rows.is_live(row) {
+            continue;
+        }
+        touch(row);
+        for near in [rows.before(row), rows.after(row)].into_iter().flatten() {
+            touch(near);
+        }
+        let before = rows.before(row).and_then(|near| rows.before(near));
+        let after = rows.after(row).and_then(|near| rows.after(near));
+        for far in [before, after].into_iter().flatten() {
+            touch(far);
+        }
+    }
+    out.clear();
+    out.resize(rows.len(), 0.0);
+    for row in set_bits(touched) {
+        if let Some(lifted) = out.get_mut(row) {
+            *lifted = lift_of(rows, bm25, weights, row);
+        }
+    }
+}
+
+/// The places of the bits that are set, in ascending order.
+pub fn set_bits(words: &[u64]) -> impl Iterator<Item = usize> {
+    words.iter().enumerate().flat_map(|(at, word)| {
+        let mut left = *word;
+        std::iter::from_fn(move || {
+            let bit = left.trailing_zeros() as usize;
+            // Takes the lowest bit away; of 0 nothing is left.
+            left &= left.wrapping_sub(1);
+            (bit < 64).then_some(at * 64 + bit)
+        })
+    })
+}
+
+fn lift_of(rows: &Rows<'_>, bm25: &[f32], weights: &NeighbourWeights, row: usize) -> f32 {
+    if !rows.is_live(row) {
+        return 0.0;
+    }
     let keep = [1.0, weights.question_keep];
     let lend = [weights.near, weights.near * (1.0 + weights.answer_gain)];
     let far = weights.near * weights.far;
     let own = |row: usize| clean(bm25.get(row));
     let question = |row: usize| usize::from(rows.flags(row) & flag::QUESTION != 0);
-    out.extend((0..rows.len()).map(|row| {
-        if !rows.is_live(row) {
-            return 0.0;
-        }
-        let mut sum = own(row) * keep[question(row)];
-        let mut far_sum = 0.0;
-        if let Some(before) = rows.before(row) {
-            sum += own(before) * lend[question(before)];
-            far_sum += rows.before(before).map_or(0.0, own);
-        }
-        if let Some(after) = rows.after(row) {
-            sum += own(after) * weights.near;
-            far_sum += rows.after(after).map_or(0.0, own);
-        }
-        sum + far_sum * far
-    }));
+    let mut sum = own(row) * keep[question(row)];
+    let mut far_sum = 0.0;
+    if let Some(before) = rows.before(row) {
+        sum += own(before) * lend[question(before)];
+        far_sum += rows.before(before).map_or(0.0, own);
+    }
+    if let Some(after) = rows.after(row) {
+        sum += own(after) * weights.near;
+        far_sum += rows.after(after).map_or(0.0, own);
+    }
+    sum + far_sum * far
 }
 
 /// No BM25 comes near this; it keeps a damaged one from making the sum infinite.
@@ -140,5 +196,36 @@ mod tests {
         let mut out = Vec::new();
         lift(&rows, &[1.0; 3], &NeighbourWeights::default(), &mut out);
         close(&out, &[1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn bits_are_told_in_order() {
+        assert_eq!(set_bits(&[]).count(), 0);
+        assert_eq!(set_bits(&[0, 1 | 1 << 63, 0, 0b110]).collect::<Vec<_>>(), [64, 127, 193, 194]);
+        assert_eq!(set_bits(&[u64::MAX]).count(), 64);
+    }
+
+    proptest::proptest! {
+        /// What is computed for the rows that are touched is what is computed for all.
+        #[test]
+        fn the_rows_that_are_not_touched_are_zero(
+            rows in proptest::collection::vec((0u8..4, 0u32..3, proptest::option::weighted(0.2, -1f32..9.0)), 0..200),
+        ) {
+            let flags: Vec<u8> = rows.iter().map(|(flags, ..)| *flags).collect();
+            let session: Vec<u32> = rows.iter().map(|(_, session, _)| [1, 2, NONE][*session as usize]).collect();
+            let bm25: Vec<f32> = rows.iter().map(|(.., own)| own.unwrap_or(0.0)).collect();
+            let order: Vec<(i64, u64)> = (0..).take(flags.len()).map(|seq| (0, seq)).collect();
+            let links = Neighbours::build(&session, &order);
+            let speaker = vec![NONE; flags.len()];
+            let view = Rows::new(&flags, links.prev(), links.next(), &speaker).unwrap();
+            let (mut all, mut some, mut touched) = (Vec::new(), vec![5.0; 3], vec![7]);
+            lift(&view, &bm25, &NeighbourWeights::default(), &mut all);
+            let matched = (0u32..).zip(&rows).filter(|(_, row)| row.2.is_some()).map(|(row, _)| row);
+            lift_touched(&view, &bm25, matched, &NeighbourWeights::default(), &mut some, &mut touched);
+            proptest::prop_assert_eq!(&all, &some);
+            for row in 0..rows.len() {
+                proptest::prop_assert!(touched[row / 64] >> (row % 64) & 1 == 1 || all[row] == 0.0);
+            }
+        }
     }
 }

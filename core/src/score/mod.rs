@@ -27,7 +27,7 @@ mod why;
 pub use bm25::{Bm25, CorpusStats};
 pub use constants::{Constants, PRIOR_ROWS, Prior};
 pub use diversity::{diversify, overlap, words};
-pub use lift::{NeighbourWeights, lift};
+pub use lift::{NeighbourWeights, lift, lift_touched, set_bits};
 pub use neighbours::Neighbours;
 pub use profile::{Frequency, Profile, Recency, Weights, WeightsError};
 pub use relevance::{Recipe, Relevance, keyword_relevance, vector_relevance};

@@ -38,6 +38,21 @@ impl Stats {
         }
     }
 
+    /// [`Self::add_lifted`] of `live` rows of which all but these have an L of 0. In the order of the rows the sums are
+    /// the same to the last bit.
+    pub fn add_lifted_of(&mut self, live: u64, lifted: impl IntoIterator<Item = f32>) {
+        self.n += live;
+        for l in lifted {
+            if l.is_finite() {
+                let l = f64::from(l);
+                self.sum_l += l;
+                self.sumsq_l += l * l;
+            } else {
+                self.n = self.n.saturating_sub(1);
+            }
+        }
+    }
+
     /// Adds cosines, those of the rows of [`super::sample`]. What is not finite is left out.
     pub fn add_cosines(&mut self, cosines: impl IntoIterator<Item = f32>) {
         for c in cosines {

@@ -2,6 +2,7 @@ use super::super::vectors::Place;
 use super::{Names, TopicNumbers};
 use holdfast_core::memory::{IndexRow, Kind, Status};
 use holdfast_core::score::flag;
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// One array for each column of the index rows. All have the same length.
@@ -42,6 +43,8 @@ pub(in super::super) struct Columns {
     pub(in super::super) terms_len: Vec<u32>,
     pub(in super::super) place: Vec<Place>,
     pub(in super::super) topics: Vec<Box<[TopicNumbers]>>,
+    /// What the rows of each 64 have in common. Not a column: one for each [`BLOCK_ROWS`].
+    pub(in super::super) blocks: Vec<Block>,
     /// Bytes of ids, entities and metadata.
     heap_bytes: usize,
 }
@@ -106,6 +109,11 @@ impl Columns {
         self.terms_len.push(row.terms_len);
         self.place.push(place);
         self.topics.push(names.topics.clone());
+        let at = self.len() - 1;
+        if at.is_multiple_of(BLOCK_ROWS) {
+            self.blocks.push(Block::default());
+        }
+        self.summarise(at / BLOCK_ROWS, at..at + 1);
     }
 
     /// Sets what may change in place: the session, the event time, the terms and the vector stay.
@@ -143,6 +151,7 @@ impl Columns {
         if *self.metadata[at] != *row.metadata {
             self.metadata[at] = row.metadata.as_str().into();
         }
+        self.summarise_anew(at);
     }
 
     /// Masks a row and frees its texts. Event time, seq and session stay: they hold the row's place
@@ -154,15 +163,40 @@ impl Columns {
         self.entities[at] = Box::default();
         self.metadata[at] = Box::default();
         self.topics[at] = Box::default();
+        self.summarise_anew(at);
     }
 
     /// Memory in use, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.heap_bytes + each_column!(self, bytes_of)
+        self.heap_bytes + each_column!(self, bytes_of) + allocated(&self.blocks)
     }
 
     pub(super) fn shrink(&mut self) {
         each_column!(self, shrink);
+        self.blocks.shrink_to_fit();
+    }
+
+    /// The rows of a block.
+    pub(in super::super) fn rows_of(&self, block: usize) -> Range<usize> {
+        let first = block * BLOCK_ROWS;
+        first..(first + BLOCK_ROWS).min(self.len())
+    }
+
+    fn summarise_anew(&mut self, at: usize) {
+        let number = at / BLOCK_ROWS;
+        if let Some(block) = self.blocks.get_mut(number) {
+            *block = Block::default();
+        }
+        self.summarise(number, self.rows_of(number));
+    }
+
+    /// Adds rows to what is known of their block.
+    fn summarise(&mut self, number: usize, rows: Range<usize>) {
+        let Some(mut block) = self.blocks.get(number).copied() else { return };
+        for at in rows {
+            block.add(self, at);
+        }
+        self.blocks[number] = block;
     }
 
     fn heap_at(&self, at: usize) -> usize {
@@ -170,6 +204,84 @@ impl Columns {
             + self.entities[at].len() * size_of::<u32>()
             + self.metadata[at].len()
             + self.topics[at].len() * size_of::<TopicNumbers>()
+    }
+}
+
+/// Rows of a block: as many as a word has bits.
+pub(in super::super) const BLOCK_ROWS: usize = 64;
+
+/// What 64 rows that came one after the other have in common, by which a search may pass over all of them. It says
+/// what is so now: a change of a row makes it anew.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in super::super) struct Block {
+    /// Rows that not every query of the present sees: dead, expiring, ended, superseded or in doubt.
+    pub(in super::super) special: u32,
+    /// Of all rows.
+    pub(in super::super) terms_len: u64,
+    /// The latest; this and what follows is of the rows that are alive.
+    pub(in super::super) last_access_us: i64,
+    /// The most.
+    pub(in super::super) access_count: u32,
+    /// The highest; infinite if one is not a number.
+    pub(in super::super) importance: f32,
+    /// The highest.
+    pub(in super::super) strength_milli: u16,
+    /// Where the vectors of all of its rows are.
+    pub(in super::super) arena: BlockArena,
+    /// Whether one of its rows states something.
+    pub(in super::super) states: bool,
+}
+
+/// Where the vectors of a block are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum BlockArena {
+    /// It has no rows yet.
+    Empty,
+    /// All in this one.
+    One(u32),
+    /// In several, or some rows have none.
+    Several,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self {
+            special: 0,
+            terms_len: 0,
+            last_access_us: i64::MIN,
+            access_count: 0,
+            importance: 0.0,
+            strength_milli: 0,
+            arena: BlockArena::Empty,
+            states: false,
+        }
+    }
+}
+
+impl Block {
+    fn add(&mut self, columns: &Columns, at: usize) {
+        let is_plain = columns.flags[at] & flag::LIVE != 0
+            && columns.status[at] == Status::Active
+            && !columns.older[at]
+            && columns.expires_us[at] == NEVER
+            && columns.valid_to_us[at] == NEVER;
+        self.special += u32::from(!is_plain);
+        self.terms_len += u64::from(columns.terms_len[at]);
+        if columns.flags[at] & flag::LIVE == 0 {
+            return;
+        }
+        self.last_access_us = self.last_access_us.max(columns.last_access_us[at]);
+        self.access_count = self.access_count.max(columns.access_count[at]);
+        let importance = columns.importance[at];
+        self.importance = if importance.is_nan() { f32::INFINITY } else { self.importance.max(importance) };
+        self.strength_milli = self.strength_milli.max(columns.strength_milli[at]);
+        let arena = columns.place[at].arena;
+        self.arena = match self.arena {
+            BlockArena::Empty if arena != Place::NOWHERE.arena => BlockArena::One(arena),
+            BlockArena::One(before) if before == arena => BlockArena::One(arena),
+            _ => BlockArena::Several,
+        };
+        self.states |= columns.valid_from_us[at] > i64::MIN;
     }
 }
 

@@ -8,7 +8,7 @@ use super::graph::Graphs;
 use super::intern::Interner;
 use super::postings::Postings;
 use super::vectors::{Place, Source, Vectors};
-pub(super) use columns::Columns;
+pub(super) use columns::{BLOCK_ROWS, BlockArena, Columns};
 use holdfast_core::event::Event;
 use holdfast_core::facts::normal;
 use holdfast_core::memory::{IndexRow, Topic};

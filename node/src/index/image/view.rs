@@ -2,7 +2,8 @@ use super::super::intern::Interner;
 use super::Image;
 use holdfast_core::filter::{FilterRow, Metadata, TextColumn};
 use holdfast_core::memory::Kind;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use std::borrow::Cow;
 
 /// A row of an image as a filter sees it.
 pub(in super::super) struct RowView<'a> {
@@ -58,7 +59,7 @@ impl FilterRow for RowView<'_> {
         entities.filter_map(|entity| self.image.labels.name(*entity))
     }
 
-    fn metadata(&self) -> Option<&Map<String, Value>> {
-        self.metadata.get()
+    fn metadata(&self, path: &str) -> Option<Cow<'_, Value>> {
+        self.metadata.find(path)
     }
 }

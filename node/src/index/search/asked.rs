@@ -34,6 +34,12 @@ impl<'a> AskedFacts<'a> {
         asked
     }
 
+    /// Whether the question asks for none of the facts.
+    #[inline]
+    pub(super) fn is_nothing(&self) -> bool {
+        self.subjects.is_empty()
+    }
+
     /// What a row gains: the most that one of its facts does.
     #[inline]
     pub(super) fn boost(&self, at: usize) -> f64 {

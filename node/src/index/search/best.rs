@@ -1,6 +1,6 @@
 //! The loop over the rows.
 
-use super::super::image::{Image, RowView};
+use super::super::image::{BLOCK_ROWS, Image, RowView};
 use super::boosts::Boosts;
 use super::judge::Judge;
 use super::top::{Candidate, Top};
@@ -8,7 +8,8 @@ use super::{Conflicts, Cosines, Pass, Query, Scratch, sees, statics};
 use holdfast_core::Result;
 use holdfast_core::filter::Filter;
 use holdfast_core::memory::HARD_CONSTRAINT;
-use holdfast_core::score::{Rows, Scorer, flag};
+use holdfast_core::score::{Rows, Scorer, Statics, flag};
+use std::ops::Range;
 use std::time::Instant;
 
 /// Rows between two looks at the clock.
@@ -38,7 +39,10 @@ impl Pass<'_> {
         let count = image.columns.len();
         let mut relevance = std::mem::take(&mut scratch.relevance);
         let mut known = std::mem::take(&mut scratch.cosines);
-        relevance.clear();
+        if query.explains() {
+            // It is asked for the relevance of every row, and others only for that of the rows that were scored.
+            relevance.clear();
+        }
         relevance.resize(count, 0.0);
         let top = |k| Top::new(k, count);
         let mut walk = Walk {
@@ -52,6 +56,9 @@ impl Pass<'_> {
             boosts,
             cosines,
             plain_most: PlainMost::new(judge, cosines),
+            passes_over: !query.explains() && cosines.ceiling().is_some() && judge.names_nobody(),
+            plain_alone: judge.plain_alone(),
+            boosts_most: boosts.most(),
             soon: query.deadline.filter(|_| !cosines.is_exact()).map(soon),
             is_late: false,
             filter: query.filter.filter(|filter| !filter.is_all()),
@@ -86,6 +93,13 @@ struct Walk<'a> {
     boosts: &'a Boosts<'a>,
     cosines: &'a Cosines<'a>,
     plain_most: PlainMost,
+    /// Whether whole blocks may be passed over: where one number bounds the cosines that are not known, and a row
+    /// without words of the query is worth its cosine.
+    passes_over: bool,
+    /// S of such a row without a vector.
+    plain_alone: f64,
+    /// The most that a row gains beside its parts.
+    boosts_most: f64,
     /// When to end, if the answer may be less than the best.
     soon: Option<Instant>,
     is_late: bool,
@@ -144,25 +158,74 @@ impl Walk<'_> {
     /// The rows that the index found first, so that most of the others are soon seen to be no better. Of
     /// these the newest first, which are likelier to be among the best.
     fn all(&mut self) {
-        let found = self.cosines.found();
-        for row in found {
-            self.visit(*row as usize);
-        }
-        let mut found = found.to_vec();
-        found.sort_unstable();
-        let mut found = found.into_iter().rev().peekable();
-        for at in (0..self.scratch.flags.len()).rev() {
-            if found.next_if(|row| *row as usize == at).is_some() {
-                continue;
+        let mut visited = vec![0u64; self.image.columns.blocks.len()];
+        for row in self.cosines.found() {
+            let row = *row as usize;
+            if let Some(word) = visited.get_mut(row / BLOCK_ROWS) {
+                *word |= 1 << (row % BLOCK_ROWS);
+                self.visit(row);
             }
-            if at % CLOCK_ROWS == 0 {
+        }
+        for block in (0..visited.len()).rev() {
+            if block.is_multiple_of(CLOCK_ROWS / BLOCK_ROWS) {
                 self.look_at_the_clock();
             }
-            // Hard constraints must not be missing, however late it is; there are few. Nor must what is known.
-            if !self.is_late || self.is_constraint(at) || !self.known[at].is_nan() {
-                self.visit(at);
+            let rows = self.image.columns.rows_of(block);
+            let all = u64::MAX >> (BLOCK_ROWS - rows.len());
+            let mut left = all & !visited[block];
+            if self.passes_over && !self.block_could_enter(block) {
+                // But rows with words of the query, or beside such rows, are worth more than their cosine.
+                left &= self.scratch.touched.get(block).copied().unwrap_or(u64::MAX);
+            }
+            while left != 0 {
+                let bit = BLOCK_ROWS - 1 - left.leading_zeros() as usize;
+                left &= !(1 << bit);
+                let at = rows.start + bit;
+                // Hard constraints must not be missing, however late it is; there are few. Nor must what is known.
+                if !self.is_late || self.is_constraint(at) || !self.known[at].is_nan() {
+                    self.visit(at);
+                }
             }
         }
+    }
+
+    /// Whether a row of a block could be among the best that has no words of the query.
+    fn block_could_enter(&self, number: usize) -> bool {
+        let columns = &self.image.columns;
+        let Some(block) = columns.blocks.get(number) else { return true };
+        if self.query.beside.constraints > 0 && block.importance >= HARD_CONSTRAINT {
+            return true;
+        }
+        if !self.best.top.is_full() {
+            return true;
+        }
+        let statics = Statics {
+            last_access_micros: block.last_access_us,
+            adopted: block.access_count,
+            importance: block.importance,
+            strength: f32::from(block.strength_milli) / 1_000.0,
+        };
+        let relevance = self.relevance_most(columns.rows_of(number));
+        let score = self.scorer.at_most(relevance, &statics) + self.boosts_most;
+        // Of equal scores the higher seq is better, and which it is is not known here.
+        let candidate = Candidate { score, seq: u64::MAX, row: u32::MAX };
+        let states = self.query.beside.stating > 0 && block.states;
+        score >= self.min_score
+            && (self.best.top.would_take(&candidate) || (states && self.best.stating.would_take(&candidate)))
+    }
+
+    /// The most that S can be of one of these rows that has no words of the query.
+    fn relevance_most(&self, rows: Range<usize>) -> f64 {
+        let known = self.known.get(rows).unwrap_or_default();
+        let (most, is_whole) = largest(known);
+        let mut relevance = self.plain_alone;
+        if !is_whole && !self.cosines.is_exact() {
+            relevance = relevance.max(self.plain_most.of(1.0));
+        }
+        if most > f32::NEG_INFINITY {
+            relevance = relevance.max(self.judge.plain(most));
+        }
+        relevance
     }
 
     fn look_at_the_clock(&mut self) {
@@ -173,13 +236,9 @@ impl Walk<'_> {
     }
 
     /// Whether a vector that is in a file is worth reading, and may still be read.
-    fn may_read(&mut self, at: usize, roles: Roles) -> bool {
+    fn may_read(&mut self, roles: Roles) -> bool {
         if roles.is_constraint {
             return true;
-        }
-        // The filter costs less. Where few rows pass it, only these are read.
-        if self.filter.is_some_and(|filter| !filter.matches(&RowView::new(self.image, at))) {
-            return false;
         }
         if self.cosines.reads().is_multiple_of(CLOCK_READS) {
             self.look_at_the_clock();
@@ -209,13 +268,12 @@ impl Walk<'_> {
             states: self.query.beside.stating > 0 && columns.valid_from_us[at] > i64::MIN,
         };
         self.best.constraints_total += u64::from(roles.is_constraint);
-        let cosine = self.known[at];
-        if is_seen && cosine.is_nan() && flags & flag::VECTOR != 0 {
+        if is_seen && self.known[at].is_nan() && flags & flag::VECTOR != 0 {
             // Not known yet: first whether it matters.
-            if !self.could_enter(&self.most(at), roles) {
+            if !self.could_enter(at, roles) {
                 return;
             }
-            if self.cosines.is_far(self.image, at) && !self.may_read(at, roles) {
+            if self.cosines.is_far(self.image, at) && !self.may_read(roles) {
                 return;
             }
         }
@@ -226,9 +284,28 @@ impl Walk<'_> {
             0.0
         };
         self.relevance[at] = relevance;
-        let candidate = self.candidate(at, relevance);
         self.best.scored += u64::from(is_seen);
+        if is_seen && !self.is_open(roles) && !self.has_room_for(&self.bound(at, relevance), roles) {
+            return;
+        }
+        let candidate = self.candidate(at, relevance);
         self.enter(candidate, roles);
+    }
+
+    /// Whether a row whose cosine is not known yet could get in anywhere.
+    fn could_enter(&self, at: usize, roles: Roles) -> bool {
+        if !self.is_open(roles) && !self.has_room_for(&self.most(at), roles) {
+            return false;
+        }
+        // The filter costs no more than a cosine, and less than one and a score.
+        roles.is_constraint || self.filter.is_none_or(|filter| filter.matches(&RowView::new(self.image, at)))
+    }
+
+    /// Whether a row gets in whatever its score is, so that bounds are of no use.
+    #[inline]
+    fn is_open(&self, roles: Roles) -> bool {
+        self.min_score == f64::NEG_INFINITY && !self.best.top.is_full()
+            || (roles.is_constraint && !self.best.constraints.is_full())
     }
 
     /// What a row would be with the largest cosine that it can have; its score is rounded up.
@@ -240,6 +317,12 @@ impl Walk<'_> {
         } else {
             self.judge.of(&self.rows, self.scratch, at, ceiling)
         };
+        self.bound(at, relevance)
+    }
+
+    /// What a row would be of this S; its score is rounded up.
+    #[inline]
+    fn bound(&self, at: usize, relevance: f64) -> Candidate {
         let columns = &self.image.columns;
         let score = self.scorer.at_most(relevance, &statics(columns, at)) + self.boosts.of(at);
         Candidate { score, seq: columns.seq[at], row: row_number(at) }
@@ -254,7 +337,7 @@ impl Walk<'_> {
     }
 
     /// Whether a row of this score gets in anywhere, whatever the filter says.
-    fn could_enter(&self, candidate: &Candidate, roles: Roles) -> bool {
+    fn has_room_for(&self, candidate: &Candidate, roles: Roles) -> bool {
         let best = &self.best;
         (roles.is_constraint && best.constraints.would_take(candidate))
             || (candidate.score >= self.min_score
@@ -293,6 +376,21 @@ impl Walk<'_> {
             && columns.expires_us[at] > self.query.log_now_us
             && sees(&Query { conflicts: Conflicts::Mark, ..*self.query }, columns, at)
     }
+}
+
+/// The largest of these that is a number, and whether all are.
+fn largest(values: &[f32]) -> (f32, bool) {
+    const LANES: usize = 8;
+    // In lanes, and without branches, so that it is done by vectors.
+    let (mut most, mut missing) = ([f32::NEG_INFINITY; LANES], [false; LANES]);
+    for values in values.chunks(LANES) {
+        for ((value, most), missing) in values.iter().zip(&mut most).zip(&mut missing) {
+            *most = if *value > *most { *value } else { *most };
+            *missing |= value.is_nan();
+        }
+    }
+    let most = most.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    (most, !missing.contains(&true))
 }
 
 /// Images have fewer rows than 2^32: `Image::append` sees to it.

@@ -4,7 +4,7 @@ use super::super::image::{Image, RowView};
 use super::asked::AskedFacts;
 use super::query::Preference;
 use super::{Query, RelevanceMode};
-use holdfast_core::score::{CorpusStats, boost_sum, flag};
+use holdfast_core::score::{BOOST_MAX, BOOST_SUM_MAX, CorpusStats, boost_sum, flag};
 use holdfast_core::situation::{self, Situation};
 use holdfast_core::text::query_ids;
 use holdfast_core::when::When;
@@ -74,9 +74,35 @@ impl<'a> Boosts<'a> {
         boosts
     }
 
+    /// No less than the sum for any row.
+    pub(super) fn most(&self) -> f64 {
+        let any = |has_any: bool, most: f64| if has_any { most } else { 0.0 };
+        let time = self.times.iter().map(When::lift).fold(0.0, f64::max);
+        let shared = self.shared.iter().copied().fold(0.0, f32::max);
+        let sum = any(!self.asked.is_nothing(), BOOST_MAX)
+            + time
+            + any(!self.ids.is_empty(), ID_LIFT)
+            + self.preference.map_or(0.0, |preference| preference.weight() * BOOST_MAX)
+            + f64::from(shared);
+        sum.min(BOOST_SUM_MAX)
+    }
+
+    /// Whether no row gains anything.
+    #[inline]
+    fn is_nothing(&self) -> bool {
+        self.times.is_empty()
+            && self.ids.is_empty()
+            && self.preference.is_none()
+            && self.shared.is_empty()
+            && self.asked.is_nothing()
+    }
+
     /// The sum for a row.
     #[inline]
     pub(super) fn of(&self, at: usize) -> f64 {
+        if self.is_nothing() {
+            return 0.0;
+        }
         boost_sum([
             self.asked.boost(at),
             self.time(at).map_or(0.0, When::lift),

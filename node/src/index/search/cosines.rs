@@ -1,6 +1,6 @@
 use super::super::files::FileError;
 use super::super::graph::Nearest;
-use super::super::image::Image;
+use super::super::image::{BlockArena, Image};
 use super::super::vectors::Probe;
 use super::Query;
 use super::listed::Probed;
@@ -47,9 +47,21 @@ impl<'a> Cosines<'a> {
         out.clear();
         out.resize(flags.len(), f32::NAN);
         let arena = self.probe.as_ref().and_then(Probe::arena);
-        for (flags, place) in flags.iter_mut().zip(&image.columns.place) {
-            if Some(place.arena) != arena {
-                *flags &= !flag::VECTOR;
+        let columns = &image.columns;
+        for (number, block) in columns.blocks.iter().enumerate() {
+            let is_compared = match block.arena {
+                BlockArena::Empty => true,
+                BlockArena::One(one) => Some(one) == arena,
+                BlockArena::Several => false,
+            };
+            if is_compared {
+                continue;
+            }
+            let rows = columns.rows_of(number);
+            for (flags, place) in flags[rows.clone()].iter_mut().zip(&columns.place[rows]) {
+                if Some(place.arena) != arena {
+                    *flags &= !flag::VECTOR;
+                }
             }
         }
     }

@@ -71,6 +71,19 @@ impl Judge {
         }
     }
 
+    /// Whether no row gains by who said it.
+    pub(super) fn names_nobody(&self) -> bool {
+        matches!(self.addressed(), Addressed::Nobody)
+    }
+
+    /// S of a row without words and without a vector.
+    pub(super) fn plain_alone(&self) -> f64 {
+        match self {
+            Self::Fused { relevance, .. } => relevance.of(None, 0.0, 0.0),
+            Self::Nothing | Self::Keyword { .. } | Self::Vector => 0.0,
+        }
+    }
+
     /// S of such a row with a vector.
     pub(super) fn plain(&self, cosine: f32) -> f64 {
         match self {

@@ -34,7 +34,8 @@ use explain::Explain;
 use holdfast_core::filter::Filter;
 use holdfast_core::memory::Status;
 use holdfast_core::score::{
-    Constants, CorpusStats, Rows, RowsError, Scorer, Statics, Stats, Why, flag, lift, sample,
+    Constants, CorpusStats, Rows, RowsError, Scorer, Statics, Stats, Why, flag, lift_touched, sample,
+    set_bits,
 };
 use holdfast_core::{Error, ErrorCode, Result};
 use judge::Judge;
@@ -47,7 +48,7 @@ pub use ranking::Ranks;
 pub use trace::{Sight, Trace};
 
 /// A thread keeps its buffers from search to search, unless they grew beyond this many rows.
-const KEPT_ROWS_MAX: usize = 1 << 17;
+const KEPT_ROWS_MAX: usize = 1 << 18;
 
 /// Most speakers that one partition names: two that are different already address nobody, unless one of
 /// them hides the other.
@@ -65,9 +66,11 @@ struct Scratch {
     flags: Vec<u8>,
     bm25: Vec<f32>,
     lifted: Vec<f32>,
+    /// Rows whose `lifted` may be other than 0: a word for each block.
+    touched: Vec<u64>,
     /// NaN where there is none, or where it is not known yet.
     cosines: Vec<f32>,
-    /// Of the rows that were scored.
+    /// Of the rows that were scored; what stands at others is of searches before, but where a query explains.
     relevance: Vec<f64>,
 }
 
@@ -234,19 +237,28 @@ impl<'a> Pass<'a> {
         Ok(pass)
     }
 
-    /// Masks what the query may not see.
+    /// Masks what the query may not see. Of most blocks a query of the present sees every row.
     fn see(&mut self) {
         let columns = &self.image.columns;
         let flags = &mut self.scratch.flags;
         flags.clear();
         flags.extend_from_slice(&columns.flags);
-        for (at, flags) in flags.iter_mut().enumerate() {
-            if columns.expires_us[at] <= self.query.log_now_us || !sees(self.query, columns, at) {
-                *flags &= !flag::LIVE;
+        let present = self.query.as_of.is_none();
+        for (number, block) in columns.blocks.iter().enumerate() {
+            let rows = columns.rows_of(number);
+            if present && block.special == 0 {
+                self.visible += rows.len() as u64;
+                self.visible_len += block.terms_len;
+                continue;
             }
-            if *flags & flag::LIVE != 0 {
-                self.visible += 1;
-                self.visible_len += u64::from(columns.terms_len[at]);
+            for at in rows {
+                if columns.expires_us[at] <= self.query.log_now_us || !sees(self.query, columns, at) {
+                    flags[at] &= !flag::LIVE;
+                }
+                if flags[at] & flag::LIVE != 0 {
+                    self.visible += 1;
+                    self.visible_len += u64::from(columns.terms_len[at]);
+                }
             }
         }
     }
@@ -282,16 +294,23 @@ impl<'a> Pass<'a> {
             let rows = self.image.postings.rows(term).iter().copied();
             self.query.bm25.accumulate(idf, rows, &self.image.columns.terms_len, average_len, &mut bm25);
         }
-        lift(&self.rows()?, &bm25, &self.query.neighbours, &mut lifted);
+        let mut touched = std::mem::take(&mut self.scratch.touched);
+        let matched = self.query.terms.iter().flat_map(|term| self.image.postings.rows(term));
+        let matched = matched.map(|(row, _)| *row);
+        let neighbours = &self.query.neighbours;
+        lift_touched(&self.rows()?, &bm25, matched, neighbours, &mut lifted, &mut touched);
         self.scratch.bm25 = bm25;
         self.scratch.lifted = lifted;
+        self.scratch.touched = touched;
         Ok(())
     }
 
     fn stats(&mut self) -> Result<Stats> {
         let rows = self.rows()?;
         let mut stats = Stats::default();
-        stats.add_lifted(&rows, &self.scratch.lifted);
+        let lifted = set_bits(&self.scratch.touched);
+        let lifted = lifted.filter(|row| rows.is_live(*row)).map(|row| self.scratch.lifted[row]);
+        stats.add_lifted_of(self.visible, lifted);
         if self.query.vector.is_some() {
             let sampled = sample(&rows, &self.image.columns.id_hash);
             stats.add_cosines(sampled.into_iter().map(|row| self.cosine(row as usize)));

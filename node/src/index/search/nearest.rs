@@ -20,6 +20,8 @@ const NEAREST_MIN: usize = 64;
 /// A query that sees so few of the nearest is answered by the loop over the rows; and one for which so many
 /// vectors have to be read.
 const NEAREST_MAX: usize = 4_096;
+/// How many times as many are looked at next where none was wanted.
+const MORE_MAX: usize = 8;
 
 /// The answer to a query for which a row is worth its cosine and nothing else, if an index has it. Such a
 /// query has no use for statistics, words or columns of other rows; its hits have no keyword part.
@@ -57,7 +59,7 @@ fn by_graph(image: &Image, query: &Query<'_>, probe: &Probe<'_>, graph: &Graph) 
         if sieve.worst().is_some_and(|worst| worst > 0.0 && worst >= ceiling) {
             return Some(sieve.answer("hnsw"));
         }
-        count *= 2;
+        count = sieve.more(count);
     }
     None
 }
@@ -149,6 +151,16 @@ impl<'a> Sieve<'a> {
             self.top.take(candidate);
             self.cosines.insert(row, cosine);
         }
+    }
+
+    /// How many of the nearest to look at after so many did not do: by the share of them that the query wanted, with
+    /// some to spare.
+    fn more(&self, count: usize) -> usize {
+        let more = match self.top.len() {
+            0 => count.saturating_mul(MORE_MAX),
+            wanted => count.saturating_mul(self.query.top_k).saturating_mul(3) / (wanted * 2),
+        };
+        more.max(count * 2)
     }
 
     /// The score of the last of the best, once there are as many as are wanted.

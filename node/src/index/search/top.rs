@@ -29,6 +29,17 @@ impl Top {
         self.heap.len() < self.k || self.heap.peek().is_some_and(|worst| *candidate > worst.0)
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Whether there are as many as are wanted, so that one more has to be better than one of them.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.heap.len() >= self.k
+    }
+
     /// The worst of the best, once there are as many as are wanted.
     pub(super) fn worst(&self) -> Option<Candidate> {
         self.heap.peek().filter(|_| self.heap.len() == self.k).map(|worst| worst.0)
