@@ -19,7 +19,7 @@ const LISTED_MAX: usize = 32;
 pub struct Difference {
     /// The memory.
     pub seq: u64,
-    /// What differs: a column, or `missing`, `not stored`, `postings`, `neighbours`, `graph`.
+    /// What differs: a column, or `missing`, `not stored`, `postings`, `neighbours`, `graph`, `block`.
     pub what: &'static str,
 }
 
@@ -129,6 +129,9 @@ impl Verifier {
         let named: usize = image.rows().map(|(_, row)| image.postings.terms_of(row).count()).sum();
         if image.postings.entries(live) != named {
             report.add(0, "postings");
+        }
+        for row in image.columns.broken_blocks() {
+            report.add(image.columns.seq.get(row).copied().unwrap_or_default(), "block");
         }
         Ok(report)
     }

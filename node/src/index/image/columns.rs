@@ -110,10 +110,10 @@ impl Columns {
         self.place.push(place);
         self.topics.push(names.topics.clone());
         let at = self.len() - 1;
-        if at.is_multiple_of(BLOCK_ROWS) {
-            self.blocks.push(Block::default());
-        }
-        self.summarise(at / BLOCK_ROWS, at..at + 1);
+        let mut block =
+            if at.is_multiple_of(BLOCK_ROWS) { None } else { self.blocks.pop() }.unwrap_or_default();
+        block.add(self, at);
+        self.blocks.push(block);
     }
 
     /// Sets what may change in place: the session, the event time, the terms and the vector stay.
@@ -184,19 +184,26 @@ impl Columns {
 
     fn summarise_anew(&mut self, at: usize) {
         let number = at / BLOCK_ROWS;
+        let anew = self.block_of(number);
         if let Some(block) = self.blocks.get_mut(number) {
-            *block = Block::default();
+            *block = anew;
         }
-        self.summarise(number, self.rows_of(number));
     }
 
-    /// Adds rows to what is known of their block.
-    fn summarise(&mut self, number: usize, rows: Range<usize>) {
-        let Some(mut block) = self.blocks.get(number).copied() else { return };
-        for at in rows {
+    /// The first row of each block of which something else is known than what its rows have: of none, unless the index
+    /// is damaged.
+    pub(in super::super) fn broken_blocks(&self) -> impl Iterator<Item = usize> {
+        let numbers = 0..self.blocks.len().max(self.len().div_ceil(BLOCK_ROWS));
+        let first = |number: usize| number * BLOCK_ROWS;
+        numbers.filter(|number| self.blocks.get(*number) != Some(&self.block_of(*number))).map(first)
+    }
+
+    fn block_of(&self, number: usize) -> Block {
+        let mut block = Block::default();
+        for at in self.rows_of(number) {
             block.add(self, at);
         }
-        self.blocks[number] = block;
+        block
     }
 
     fn heap_at(&self, at: usize) -> usize {
