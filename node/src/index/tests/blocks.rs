@@ -15,7 +15,7 @@ const ROWS: u64 = 2_500;
 fn image(seed: u64) -> Image {
     let mut random = StdRng::seed_from_u64(seed);
     let mut image = Image::new();
-    let mut row = |seq: u64, random: &mut StdRng| {
+    let row = |seq: u64, random: &mut StdRng| {
         let base = placed(seq);
         let us = |random: &mut StdRng| HOUR_US * random.random_range(-500..500);
         let rare = |random: &mut StdRng| random.random_bool(0.01);
