@@ -50,7 +50,7 @@ pub enum Command {
 }
 
 /// The first version of the state machine that takes memories in and out as this one does ([`Command::known_since`]).
-pub const MEMORIES_KNOWN_SINCE: u32 = 7;
+pub const MEMORIES_KNOWN_SINCE: u32 = 8;
 
 /// The first version of the state machine that erases tenants.
 pub const TENANTS_KNOWN_SINCE: u32 = 7;

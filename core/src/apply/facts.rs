@@ -407,6 +407,28 @@ pub(super) fn refresh<S: State>(
     Ok(())
 }
 
+/// Sets the columns anew of those that name a memory as what they may contradict: which of the two is older
+/// follows from both. Those that it names, and the members of its groups, which need not be named by it.
+pub(super) fn refresh_linked<S: State>(
+    context: &mut Context<'_, S>,
+    space: &SpaceKey,
+    id: &str,
+    memory: &MemoryRow,
+) -> Step<()> {
+    let mut linked: BTreeSet<String> = memory.possible_conflicts.iter().cloned().collect();
+    for statement in &memory.statements {
+        let group = load(context, &keys::fact::group_prefix(space, statement))?;
+        linked.extend(group.into_iter().map(|row| row.id));
+    }
+    for other in linked.iter().filter(|other| *other != id) {
+        let Some(other) = context.rows.memory(space, other)? else { continue };
+        if other.possible_conflicts.iter().any(|named| named == id) {
+            refresh(context, space, &other)?;
+        }
+    }
+    Ok(())
+}
+
 /// A memory holds while any of its statements does.
 fn stand(row: &mut IndexRow, facts: &[FactRow]) {
     let latest = |of: fn(&FactRow) -> Option<i64>| -> Option<i64> {

@@ -56,8 +56,9 @@ pub use merged::may_merge;
 /// bring what stands beside memories, and where that is deleted tombstones remain; chunks are found by their memory
 /// alone, and have no rows of their own for that. 7: tenants are erased; erasures take over what deletions have left
 /// to be done, and sessions that have aged out leave a tombstone when they are erased; memories that say what an
-/// older one says are merged into it by a job, for which new memories wake it; what only happened hides no rule.
-pub const STATE_VERSION: u32 = 7;
+/// older one says are merged into it by a job, for which new memories wake it; what only happened hides no rule. 8: a change of a memory
+/// is seen by those that it may contradict.
+pub const STATE_VERSION: u32 = 8;
 
 /// Where in the log a command stands, and when its leader proposed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

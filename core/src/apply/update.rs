@@ -49,6 +49,33 @@ pub(super) fn apply<S: State>(
         context.rows.claim_text(space, item.text_hash, id)?;
     }
 
+    let mut row = columns(update, &memory, (&old, &old_row));
+    add::place_vector(&mut row, model);
+    if row.vector.is_none() && old.text_hash == item.text_hash {
+        // The embedded text is as it was, so its vector still tells the truth.
+        row.vector = old_row.vector;
+    }
+    move_expiry(context, space, id, old_row.expires_us, row.expires_us)?;
+    context.rows.write(keys::index_row::key(space, old.seq), &row)?;
+
+    let before = add::stored_bytes(&old.content, &old_row.metadata);
+    recount(context, space, before, add::stored_bytes(&item.content, &row.metadata))?;
+    let event_us = row.event_us;
+    context.events.push(Event::Put { space: space.clone(), seq: old.seq, row: Box::new(row) });
+    if !update.keep_statements {
+        facts::put(context, space, id, &memory, event_us)?;
+    }
+    let memory = current(context, space, id, None)?;
+    facts::refresh(context, space, &memory)?;
+    facts::refresh_linked(context, space, id, &memory)?;
+    chunks::put(context, space, item, model)?;
+    let (outcome, kept) = add::answer(id, version, ItemStatus::Updated, IdempotencyId::Requested);
+    Ok(vec![(add::with_links(context, space, outcome)?, kept)])
+}
+
+/// The columns of the new version: what use and time have made of the old one stays.
+fn columns(update: &Update, memory: &MemoryRow, (old, old_row): (&MemoryRow, &IndexRow)) -> IndexRow {
+    let item = &update.memory;
     let mut row = IndexRow {
         strength_milli: old_row.strength_milli,
         access_count: old_row.access_count,
@@ -70,26 +97,7 @@ pub(super) fn apply<S: State>(
         (row.valid_from_us, row.valid_to_us) = (old_row.valid_from_us, old_row.valid_to_us);
         row.retracted_us = old_row.retracted_us;
     }
-    add::place_vector(&mut row, model);
-    if row.vector.is_none() && old.text_hash == item.text_hash {
-        // The embedded text is as it was, so its vector still tells the truth.
-        row.vector = old_row.vector;
-    }
-    move_expiry(context, space, id, old_row.expires_us, row.expires_us)?;
-    context.rows.write(keys::index_row::key(space, old.seq), &row)?;
-
-    let before = add::stored_bytes(&old.content, &old_row.metadata);
-    recount(context, space, before, add::stored_bytes(&item.content, &row.metadata))?;
-    let event_us = row.event_us;
-    context.events.push(Event::Put { space: space.clone(), seq: old.seq, row: Box::new(row) });
-    if !update.keep_statements {
-        facts::put(context, space, id, &memory, event_us)?;
-        let memory = current(context, space, id, None)?;
-        facts::refresh(context, space, &memory)?;
-    }
-    chunks::put(context, space, item, model)?;
-    let (outcome, kept) = add::answer(id, version, ItemStatus::Updated, IdempotencyId::Requested);
-    Ok(vec![(add::with_links(context, space, outcome)?, kept)])
+    row
 }
 
 /// Counts the bytes of a memory anew.

@@ -3,21 +3,24 @@
 use crate::memory::{Mode, Statement};
 
 /// Predicates under which every object constrains.
-const CONSTRAINING: [&str; 3] = ["allergic to", "intolerant to", "medication"];
+const CONSTRAINING: [&str; 4] = ["allergic to", "illness", "intolerant to", "medication"];
 /// Predicates under which what is *not* done constrains.
-const ABSTAINED: [&str; 2] = ["drinks", "eats"];
+const ABSTAINED: [&str; 3] = ["drinks", "eats", "tolerates"];
 
-/// Whether a statement is a hard constraint: an allergy, an intolerance, a medication, something that
-/// is never eaten or drunk.
+/// Whether a statement is a hard constraint: an allergy, an intolerance, an illness, a medication, something that
+/// is never eaten, drunk or taken.
 pub fn is_constraint(statement: &Statement) -> bool {
+    matches!(statement.mode, Mode::State | Mode::Correct) && binds(statement)
+}
+
+/// The same of what a statement says, even if that holds for a while.
+pub fn binds(statement: &Statement) -> bool {
     let predicate = statement.predicate.as_str();
-    let states = matches!(statement.mode, Mode::State | Mode::Correct);
-    states
-        && match statement.value.as_str() {
-            "yes" => CONSTRAINING.contains(&predicate),
-            "no" => ABSTAINED.contains(&predicate),
-            _ => false,
-        }
+    match statement.value.as_str() {
+        "yes" => CONSTRAINING.contains(&predicate),
+        "no" => ABSTAINED.contains(&predicate),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -45,6 +48,8 @@ mod tests {
             ("过敏", "花生"),
             ("is intolerant to", "lactose"),
             ("服用", "二甲双胍"),
+            ("患有", "糖尿病"),
+            ("does not tolerate", "ibuprofen"),
             ("does not eat", "pork"),
             ("不吃", "辣"),
             ("does not drink", "alcohol"),

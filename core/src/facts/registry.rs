@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Version of the tables and rules; it goes with every statement they make.
-pub const RULES_VERSION: u16 = 2;
+pub const RULES_VERSION: u16 = 3;
 
 /// How many objects one subject can have at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +137,7 @@ const TABLE: &[Entry] = &[
     ("drinks", Arity::Many, &["drink", "喝"]),
     ("smoking", Arity::One, &["smoking status", "吸烟", "抽烟"]),
     ("medication", Arity::Many, &["takes medication", "takes", "服用", "用药"]),
+    ("tolerates", Arity::Many, &["tolerate", "can take", "耐受"]),
     ("illness", Arity::Many, &["has condition", "condition", "diagnosis", "疾病", "患有"]),
     ("wake up time", Arity::One, &["gets up at", "wakes up at", "起床时间"]),
     ("bedtime", Arity::One, &["goes to bed at", "睡觉时间"]),

@@ -127,6 +127,7 @@ pub(super) fn choose(request: &Request, found: &Found) -> Result<Chosen> {
                 continue;
             }
             said.take(&item);
+            let item = if latest(request) { item.rest() } else { item };
             match section {
                 Section::Constraints => chosen.required.push(item),
                 Section::Blocks | Section::Task | Section::Dialogue | Section::Summary | Section::Window => {
@@ -198,7 +199,9 @@ impl Said {
 /// The form in which near-identical texts of one speaker are equal: case, white space and the
 /// punctuation between words do not count. What is within a word does: 3.5 is not 35.
 pub(super) fn same(item: &Item) -> String {
-    let text = normalize(&item.text).to_lowercase();
+    // What is told behind the words of a memory is not said by it.
+    let words = if item.section == Section::Memories { &item.words } else { &item.text };
+    let text = normalize(words).to_lowercase();
     let edge = |c: char| c.is_ascii_punctuation() && !matches!(c, '+' | '-' | '<' | '>' | '=' | '%' | '$');
     let sentence = |c: char| matches!(c, '。' | '、' | '…' | '「' | '」' | '“' | '”' | '‘' | '’' | '·');
     let mut same = String::with_capacity(text.len() + 16);

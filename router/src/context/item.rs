@@ -1,8 +1,10 @@
 //! One thing that may stand in a context.
 
 use super::fence;
+use super::rest::Rest;
 use super::sections::Section;
 use crate::http::time::Time;
+use holdfast_core::facts::normal::is_chinese;
 use holdfast_core::space::SpaceKey;
 use holdfast_core::{Error, ErrorCode, Result};
 use holdfast_proto::v1;
@@ -80,8 +82,10 @@ pub(super) struct Item {
     pub(super) place: (i64, u64),
     /// Whether the context is worth nothing without it.
     pub(super) required: bool,
-    /// Whether facts were found in it, and none of them holds any more.
+    /// Whether all that it says are facts, and none of them holds any more.
     pub(super) fallen: bool,
+    /// What is left of it where some of its facts hold no longer.
+    pub(super) rest: Rest,
     /// The words of the memory that it is or is stated by, fenced.
     pub(super) words: String,
     /// Whether what it states is all that it says.
@@ -122,6 +126,7 @@ impl Item {
         let unchanged = memory.tokens > 0 && text == memory.content;
         let name = memory.speaker.as_deref().or(memory.role.as_deref()).unwrap_or_default();
         let speaker = Self::speaker(name);
+        let rest = Rest::of(scored, &memory.content);
         Ok(Self {
             section,
             memory: id.clone(),
@@ -133,7 +138,11 @@ impl Item {
             heading: Heading { day: Time(memory.event_us).day(), speaker },
             place: (memory.event_us, memory.seq),
             required: false,
-            fallen: !scored.stated.is_empty() && scored.stated.iter().all(|stated| !stated.current),
+            fallen: rest.is_nothing()
+                || scored.whole
+                    && !scored.stated.is_empty()
+                    && scored.stated.iter().all(|stated| !stated.current),
+            rest,
             claims: scored.stated.iter().filter(|stated| stated.current).map(Claim::of).collect(),
             chained: false,
             whole: scored.whole,
@@ -176,6 +185,7 @@ impl Item {
             place,
             required: false,
             fallen: false,
+            rest: Rest::default(),
             claims: Vec::new(),
             chained: false,
             words: String::new(),
@@ -186,6 +196,34 @@ impl Item {
             possible_conflicts: Vec::new(),
             why: Vec::new(),
         }
+    }
+
+    /// A fact as a line: Chinese without spaces.
+    pub(super) fn words_of(stated: &v1::Stated) -> Option<String> {
+        let fact = stated.fact.as_ref()?;
+        // Whom "I" means is in the normal form alone.
+        let parts = [stated.subject.as_str(), &fact.predicate, &fact.object];
+        Some(if is_chinese(&fact.predicate) { parts.join("") } else { parts.join(" ") })
+    }
+
+    /// The same without what of it holds no longer, or with that told behind its words where the same sentence says
+    /// more.
+    #[must_use]
+    pub(super) fn rest(self) -> Self {
+        let is_memory = matches!(self.section, Section::Constraints | Section::Memories);
+        if self.rest == Rest::default() || !is_memory {
+            return self;
+        }
+        // Whose a constraint is stands in front of it.
+        let whole = self.text.strip_suffix(self.words.as_str()).map(str::to_owned).unwrap_or_default();
+        let words = self.rest.text.as_ref().map_or_else(|| self.words.clone(), |left| fence::quoted(left));
+        let mut text = format!("{whole}{words}");
+        if !self.rest.over.is_empty() {
+            let over = fence::quoted(&self.rest.over.join("; "));
+            let mark = if is_chinese(&text) { "已不再成立" } else { "no longer so" };
+            text = format!("{text} ({mark}: {over})");
+        }
+        Self { text, stored_tokens: None, ..self }
     }
 
     /// The name of who speaks as it is shown.

@@ -18,6 +18,7 @@ pub(crate) mod metrics;
 mod pack;
 mod parse;
 mod render;
+mod rest;
 mod sections;
 mod told;
 

@@ -112,3 +112,112 @@ fn one_that_is_deleted_meanwhile_leaves_nothing() {
     assert!(replica.items(relink(&due, vec![Hint { id: "old".into(), version: 2 }])).is_empty());
     assert!(replica.rechecks().is_empty() && replica.conflicts("old").is_empty());
 }
+
+/// A new version that tells of another time turns round which of two is the older, on both sides.
+#[test]
+fn a_change_of_the_time_is_seen_on_both_sides_of_a_link() {
+    let at = |item: NewMemory, event_us| {
+        let index = IndexRow { event_us, ..item.index.clone() };
+        NewMemory { event_given: true, index, ..item }
+    };
+    let mut replica = Replica::new();
+    replica.write(add(vec![at(memory("old", "我骑车上班"), 100)]));
+    let newer = hinted(1, "以后我坐地铁上班", "old", 1);
+    let newer = replica.items(add(vec![at(newer, 200)])).remove(0).id;
+    let older =
+        |replica: &Replica| [replica.memory("old"), replica.memory(&newer)].map(|m| m.unwrap().1.older);
+    assert_eq!(older(&replica), [true, false]);
+    let patch = |id: &str, text: &str, event_us, if_version| {
+        let memory = at(memory(id, text), event_us);
+        let update = Update { if_version, model: None, vectors_given: false, keep_statements: true, memory };
+        Write::Update(Box::new(update))
+    };
+    replica.items(patch("old", "我骑车上班", 300, 1));
+    assert_eq!(older(&replica), [false, true]);
+    replica.items(patch(&newer, "以后我坐地铁上班", 400, 1));
+    assert_eq!(older(&replica), [true, false]);
+}
+
+mod random {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        /// Says something that may contradict these.
+        Say {
+            n: u8,
+            event_us: i64,
+            conflicts: Vec<u8>,
+        },
+        /// A new version, of another time.
+        Change {
+            n: u8,
+            event_us: i64,
+            keep_statements: bool,
+        },
+        Delete(u8),
+    }
+
+    const MEMORIES: u8 = 6;
+
+    fn op() -> impl Strategy<Value = Op> {
+        let n = || 0..MEMORIES;
+        prop_oneof![
+            4 => (n(), 0i64..5, proptest::collection::vec(n(), 0..4))
+                .prop_map(|(n, event_us, conflicts)| Op::Say { n, event_us, conflicts }),
+            4 => (n(), 0i64..5, any::<bool>())
+                .prop_map(|(n, event_us, keep_statements)| Op::Change { n, event_us, keep_statements }),
+            1 => n().prop_map(Op::Delete),
+        ]
+    }
+
+    fn name(n: u8) -> String {
+        format!("记{n}")
+    }
+
+    fn said(n: u8, event_us: i64) -> NewMemory {
+        let item = memory(&name(n), &format!("text {n} of {event_us}"));
+        let index = IndexRow { event_us, ..item.index.clone() };
+        NewMemory { event_given: true, index, ..item }
+    }
+
+    fn version(replica: &Replica, n: u8) -> Option<u64> {
+        replica.memory(&name(n)).map(|(memory, _)| memory.version)
+    }
+
+    proptest! {
+        /// Whatever was changed: who names a later one as what it may contradict is older, and nobody else.
+        #[test]
+        fn marks_of_older_ones_follow_from_the_links(ops in proptest::collection::vec(op(), 1..40)) {
+            let mut replica = Replica::new();
+            for op in ops {
+                match op {
+                    Op::Say { n, event_us, conflicts } => {
+                        let hint = |n: &u8| Some(Hint { id: name(*n), version: version(&replica, *n)? });
+                        let conflicts = conflicts.iter().filter_map(hint).collect();
+                        replica.write(add(vec![NewMemory { conflicts, ..said(n, event_us) }]));
+                    }
+                    Op::Change { n, event_us, keep_statements } => {
+                        let Some(if_version) = version(&replica, n) else { continue };
+                        let memory = said(n, event_us);
+                        replica.write(Write::Update(Box::new(Update {
+                            if_version, model: None, vectors_given: false, keep_statements, memory,
+                        })));
+                    }
+                    Op::Delete(n) => {
+                        replica.write(delete(&name(n)));
+                    }
+                }
+                for n in 0..MEMORIES {
+                    let Some((own, row)) = replica.memory(&name(n)) else { continue };
+                    let is_later = |id: &String| {
+                        let (other, other_row) = replica.memory(id).unwrap();
+                        (other_row.event_us, other.seq) > (row.event_us, own.seq)
+                    };
+                    prop_assert_eq!(row.older, own.possible_conflicts.iter().any(is_later), "{}", n);
+                }
+            }
+        }
+    }
+}

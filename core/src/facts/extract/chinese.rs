@@ -2,8 +2,11 @@
 
 use super::rules::{Act, Need, Row};
 
-use Act::{Change, Eaten, State, Wish};
-use Need::{Any, Date, Diet, Food, Name, NoDate, Number, Occupation, Place, Thing, Value};
+use Act::{Alone, Change, Denied, Eaten, Forbidden, State, Wish};
+use Need::{
+    Allergen, Any, Date, Diet, DietPerson, Food, Illness, KnownAllergen, KnownFood, Meal, Medicine, Name,
+    NoDate, Number, Occupation, Place, Thing, Value,
+};
 
 /// In the order in which they are tried: the particular before the general.
 #[rustfmt::skip]
@@ -23,16 +26,31 @@ pub(super) const RULES: &[Row] = &[
     ("[{s}]<adv>(就读于|在){o}(上学|读书|念书|读大学|上大学)", "studies at", "", Place, State, 0.9),
     ("[{s}]<adv>就读于{o}", "studies at", "", Place, State, 0.9),
     // Food, health, habits.
-    ("[{s}]<adv>(是|是个|是一个|是一名|是位|坚持|选择){o}", "diet", "", Diet, State, 0.9),
-    ("[{s}]<adv>(成了|成为了|成为|变成了|变成|改成了|改成|改)[一个|一名]{o}", "diet", "", Diet, Change, 0.9),
-    ("[{s}]<adv>(吃素|茹素)", "diet", "vegetarian", Any, State, 0.9),
-    ("[{s}]<adv>对{o}[严重|有点|会]过敏", "allergic to", "", Food, State, 1.0),
-    ("[{s}]<adv>{o}过敏", "allergic to", "", Food, State, 1.0),
-    ("[{s}]<adv>{o}不耐受", "intolerant to", "", Food, State, 1.0),
-    ("[{s}]<adv>(吃了|吃过|点了|尝了|烤了|煎了)[一块|一份|一个|一点|一顿|点|顿|块|份|个]{o}", "ate", "", Food, Eaten, 0.5),
+    ("[{s}]<adv>(是一个|是一名|是一位|是个|是名|是位|是|坚持|选择){o}", "diet", "", Diet, State, 0.9),
+    ("[{s}]<adv>(成了|成为了|成为|变成了|变成|改成了|改成|改)[一个|一名|个|名]{o}", "diet", "", Diet, Change, 0.9),
+    ("[{s}]<adv>(吃素|茹素)[已经{x}|好多年|多年|{x}年|{x}个月]", "diet", "vegetarian", Any, State, 0.9),
+    ("{o}", "diet", "", DietPerson, Alone, 0.9),
+    ("[{s}]<adv>对{o}[严重|重度|轻度|轻微|有点|非常|很|会]过敏", "allergic to", "", Allergen, State, 1.0),
+    ("[{s}]<adv>[有]{o}过敏[史|症]", "allergic to", "", KnownAllergen, State, 1.0),
+    ("我[的](过敏原|过敏源)(是|为|有|包括){o}", "allergic to", "", Allergen, State, 1.0),
+    ("[{s}]<adv>[对|有]{o}不耐受[症]", "intolerant to", "", Allergen, State, 1.0),
+    ("[{s}]<adv>(患有|患了|患上了|得了|有|确诊为|确诊了|确诊|被诊断患有|被诊断为|被诊断出|被确诊为|查出了|查出){o}", "illness", "", Illness, State, 1.0),
+    ("[{s}]<adv>是[一名|一个|一位|个|名|位]{o}(患者|病人)", "illness", "", Illness, State, 1.0),
+    ("[{s}]<adv>[必须|需要|需|得|要|都要|都得][每天都要|每天必须|每天都|每天要|每天得|每天|每日|天天|每晚|每周|长期|定期|按时][早上|晚上|睡前|早晚|饭后|饭前|中午][都要|都|要|得|必须][在](服用|口服|注射|吃|打|用)[着]{o}[已经{x}|有{x}|治{x}|来{x}]", "medication", "", Medicine, State, 1.0),
+    ("[我的|家庭|主治](医生|大夫|医院)(让|叫|要求|嘱咐|要)我[每天|每日|每晚|长期|定期|按时][早上|晚上|睡前|饭后|饭前](服用|口服|注射|吃|打|用){o}", "medication", "", Medicine, State, 1.0),
+    ("[我的|家庭|主治](医生|大夫|医院)给我开了{o}", "medication", "", Medicine, State, 1.0),
+    ("[{s}]<adv>(停了|停用了|停用|停掉了|停掉|停服了|停服|停吃了|停吃|停止服用|停止使用|停){o}", "no longer medication", "", Medicine, Denied, 1.0),
+    ("[{s}]<adv>把{o}(停了|停掉了|停掉|停用|停服|停)", "no longer medication", "", Medicine, Denied, 1.0),
+    ("[我的|家庭|主治](医生|大夫|医院)(让|叫)我(停了|停用|停掉|停服|停){o}", "no longer medication", "", Medicine, Denied, 1.0),
+    ("[{s}]<adv>(服用|注射|吃|打|用|碰){o}", "tolerates", "", Medicine, Forbidden, 1.0),
+    ("[{s}]<adv>(碰|沾){o}", "eats", "", KnownFood, Forbidden, 0.7),
+    ("[{s}]<adv>(吃不了|吃不得){o}", "does not eat", "", KnownFood, Denied, 0.7),
+    ("[{s}]<adv>(喝不了|喝不得){o}", "does not drink", "", KnownFood, Denied, 0.7),
+    ("[{s}]<adv>[必须|要|得|需要|尽量](避免吃|避免|忌口|忌食|忌吃){o}", "does not eat", "", KnownFood, Denied, 0.7),
+    ("[{s}]<adv>[在{x}|和{x}|跟{x}](吃了|吃过|点了|尝了|烤了|煎了)[一块|一份|一个|一点|一顿|点|顿|块|份|个]{o}", "ate", "", Food, Eaten, 0.5),
     ("[{s}]<adv>(想尝尝|想试试|想尝试|想吃点|想吃|想喝点|想喝|想来点|想来份|要吃|要喝|想要吃|破例吃|例外吃){o}", "eats", "", Food, Wish, 0.5),
-    ("[{s}]<adv>(改吃|吃){o}", "eats", "", Food, State, 0.7),
-    ("[{s}]<adv>(改喝|喝){o}", "drinks", "", Food, State, 0.7),
+    ("[{s}]<adv>(改吃|吃){o}", "eats", "", Meal, State, 0.7),
+    ("[{s}]<adv>(改喝|喝){o}", "drinks", "", Meal, State, 0.7),
     ("[{s}]<adv>(抽烟|吸烟)", "smoking", "smokes", Any, State, 0.7),
     // Attitudes.
     ("我[的]最(喜欢|爱)的{p}(是|叫){o}", "favorite *", "", Any, State, 0.7),

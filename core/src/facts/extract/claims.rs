@@ -1,6 +1,7 @@
 //! What a rule that fits makes of a clause.
 
 use super::cues;
+use super::health;
 use super::lexicon::{self, joined};
 use super::pattern::Bound;
 use super::rules::{Act, Need, Rule};
@@ -13,11 +14,35 @@ use crate::facts::statement::Claim;
 use crate::memory::{Fact, Mode};
 use std::ops::Range;
 
+/// The predicate of rules that tell that a medicine is not taken any more.
+pub(super) const ENDED_MEDICATION: &str = "no longer medication";
+
 /// How a clause was turned round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turned {
+    /// "does not", 不.
     Not,
+    /// "no longer", 不再.
     NoLonger,
+    /// "cannot", "must not", 不能.
+    Cannot,
+    /// 没: it did not happen at some time.
+    NotThen,
+}
+
+impl Turned {
+    /// Whether what a rule says can be turned round so.
+    fn suits(self, rule: &Rule) -> bool {
+        match (rule.act, self) {
+            (Act::Eaten | Act::Wish | Act::Inverse | Act::Denied | Act::Alone, _) => false,
+            (Act::Forbidden, turned) => turned == Self::Cannot,
+            // Who cannot live somewhere may live there.
+            (_, Self::Cannot) => matches!(rule.predicate.as_str(), "eats" | "drinks" | "speaks"),
+            // Who has not taken it yet, or had no breakfast, says nothing of other days.
+            (_, Self::NotThen) => !matches!(rule.need, Need::Medicine | Need::Meal),
+            _ => true,
+        }
+    }
 }
 
 impl Search<'_> {
@@ -28,11 +53,20 @@ impl Search<'_> {
         clause: &[Token],
         turned: Option<Turned>,
     ) -> Option<Vec<Claim>> {
-        if turned.is_some() && matches!(rule.act, Act::Eaten | Act::Wish | Act::Inverse) {
+        let suits = turned.map_or(rule.act != Act::Forbidden, |turned| turned.suits(rule));
+        if !suits || rule.act == Act::Alone && !self.is_all(clause) {
             return None;
         }
-        // What harms is not over because somebody says or dreams so.
-        if turned.is_some() && rule.importance >= 1.0 && lexicon::is_hearsay(&self.sentence.tokens) {
+        let harm = rule.need.is_of_harm() || rule.importance >= 1.0;
+        let denies = turned.is_some() || rule.act == Act::Denied;
+        // What harms is not over because somebody says, dreams or supposes so, and is not so because it once was.
+        if harm && (denies && self.is_doubtful(rule, bound, clause) || self.is_of_others(bound, clause)) {
+            return None;
+        }
+        if harm && !denies && lexicon::tells_past(&self.sentence.tokens) {
+            return None;
+        }
+        if turned.is_some() && self.says_less(rule, bound, clause, turned) {
             return None;
         }
         let subject =
@@ -40,42 +74,53 @@ impl Search<'_> {
         let predicate = self.predicate(rule, bound, clause);
         let predicate = match turned {
             None => predicate,
-            Some(Turned::Not) => format!("does not {predicate}"),
+            Some(Turned::Not | Turned::Cannot | Turned::NotThen) => format!("does not {predicate}"),
             Some(Turned::NoLonger) => format!("no longer {predicate}"),
         };
         let objects = match &bound.object {
             None if rule.object.is_empty() => return None,
             None => vec![(rule.object.clone(), None)],
-            Some(range) if rule.need == Need::Food => self.foods(clause, range),
-            Some(range) => vec![self.object(rule, clause, range)],
+            Some(range) => self.objects(rule, clause, range)?,
         };
-        let until = cues::holds_until(&self.sentence.tokens, self.saying.event_us);
         let mut claims = Vec::new();
         for (object, form) in objects {
             let fact =
                 Fact { subject: subject.clone(), predicate: predicate.clone(), object, ..Fact::default() };
             let claim = Claim { fact, form, rules: RULES_VERSION, ..Claim::default() };
-            match rule.act {
-                Act::Eaten => claims.extend(eaten(claim, clause, bound)),
-                Act::Wish => claims.push(Claim { mode: for_a_while(Some(until.clone()?)), ..claim }),
-                Act::Inverse => {
-                    let Fact { subject, object, .. } = claim.fact.clone();
-                    let fact = Fact { subject: object, object: subject, ..claim.fact };
-                    claims.push(Claim { fact, ..claim });
-                }
-                Act::State if cues::corrects(&self.sentence.tokens) && turned.is_none() => {
-                    claims.push(Claim { mode: Mode::Correct, ..claim });
-                }
-                Act::State => {
-                    let known = self.registry.find(&claim.fact.predicate).arity != Arity::Unknown;
-                    let window = until.clone().filter(|_| known && turned != Some(Turned::NoLonger));
-                    let mode = window.map_or(Mode::State, |window| for_a_while(Some(window)));
-                    claims.push(Claim { mode, ..claim });
-                }
-                Act::Change => claims.push(claim),
-            }
+            claims.extend(self.acts(rule, claim, turned, bound, clause)?);
         }
         Some(claims)
+    }
+
+    /// What the act of a rule makes of a claim. `None` for a wish that is for no time.
+    fn acts(
+        &self,
+        rule: &Rule,
+        claim: Claim,
+        turned: Option<Turned>,
+        bound: &Bound,
+        clause: &[Token],
+    ) -> Option<Vec<Claim>> {
+        let until = cues::holds_until(&self.sentence.tokens, self.saying.event_us);
+        Some(match rule.act {
+            Act::Eaten => eaten(claim, clause, bound),
+            Act::Wish => vec![Claim { mode: for_a_while(Some(until?)), ..claim }],
+            Act::Inverse => {
+                let Fact { subject, object, .. } = claim.fact.clone();
+                let fact = Fact { subject: object, object: subject, ..claim.fact };
+                vec![Claim { fact, ..claim }]
+            }
+            Act::State | Act::Alone if cues::corrects(&self.sentence.tokens) && turned.is_none() => {
+                vec![Claim { mode: Mode::Correct, ..claim }]
+            }
+            Act::State | Act::Denied | Act::Forbidden | Act::Alone => {
+                let known = self.registry.find(&claim.fact.predicate).arity != Arity::Unknown;
+                // What is over is not over for a day.
+                let lasts = turned == Some(Turned::NoLonger) || rule.predicate == ENDED_MEDICATION;
+                vec![Claim { mode: for_a_while(until.filter(|_| known && !lasts)), ..claim }]
+            }
+            Act::Change => vec![claim],
+        })
     }
 
     /// The predicate: the rule's own, with the words of the slots where it has marks for them.
@@ -100,7 +145,7 @@ impl Search<'_> {
         let tokens = &clause[range.clone()];
         let shown = self.shown(clause, range);
         let form = match rule.need {
-            Need::Diet => lexicon::diet(&joined(tokens)).map(str::to_owned),
+            Need::Diet | Need::DietPerson => lexicon::diet(&joined(tokens)).map(str::to_owned),
             _ if matches!(rule.predicate.as_str(), "likes" | "loves" | "hates" | "dislikes" | "prefers") => {
                 Some(food_form(tokens))
             }
@@ -109,28 +154,110 @@ impl Search<'_> {
         (shown, form)
     }
 
-    /// What is eaten or drunk, one by one, and by its taste.
+    /// The objects, one by one where a rule takes several. `None` if one is not what the rule needs.
+    fn objects(
+        &self,
+        rule: &Rule,
+        clause: &[Token],
+        range: &Range<usize>,
+    ) -> Option<Vec<(String, Option<String>)>> {
+        let pieces = health::pieces(&clause[range.clone()]);
+        let pieces = pieces.into_iter().map(|piece| range.start + piece.start..range.start + piece.end);
+        let named = |piece: Range<usize>| {
+            let form = normal::name(&joined(&clause[piece.clone()]));
+            (self.shown(clause, &piece), Some(form))
+        };
+        let objects: Vec<(String, Option<String>)> = match rule.need {
+            Need::Food | Need::Meal | Need::KnownFood => {
+                pieces.flat_map(|piece| self.foods(clause, &piece)).collect()
+            }
+            Need::Allergen | Need::KnownAllergen | Need::Rescue => {
+                pieces.filter(|piece| health::is_allergen(&clause[piece.clone()])).map(named).collect()
+            }
+            Need::Medicine => {
+                let name = |piece: Range<usize>| {
+                    let name = health::medicine(&clause[piece.clone()])?;
+                    Some(named(piece.start + name.start..piece.start + name.end))
+                };
+                pieces.filter_map(name).collect()
+            }
+            Need::Illness | Need::Patient => {
+                let tokens = &clause[range.clone()];
+                let named = if rule.need == Need::Patient { health::patient } else { health::illness };
+                let form = named(tokens)?;
+                vec![(self.shown(clause, range), Some(form.to_owned()))]
+            }
+            _ => vec![self.object(rule, clause, range)],
+        };
+        Some(objects).filter(|objects| !objects.is_empty())
+    }
+
+    /// Something eaten or drunk, and its taste.
     fn foods(&self, clause: &[Token], range: &Range<usize>) -> Vec<(String, Option<String>)> {
-        let mut foods = Vec::new();
-        let mut start = range.start;
-        for at in range.start..=range.end {
-            let at_end = at == range.end;
-            let splits = !at_end
-                && matches!(clause[at].low.as_str(), "and" | "or" | "," | "、" | "和" | "或" | "跟" | "nor");
-            if !(at_end || splits) || at == start {
-                start = if splits { at + 1 } else { start };
-                continue;
-            }
-            let tokens = &clause[start..at];
-            foods.push((self.shown(clause, &(start..at)), Some(food_form(tokens))));
-            if let Some(taste) = lexicon::taste(tokens)
-                && food_form(tokens) != taste
-            {
-                foods.push((self.shown(clause, &(start..at)), Some(taste.to_owned())));
-            }
-            start = at + 1;
+        let tokens = &clause[range.clone()];
+        let mut foods = vec![(self.shown(clause, range), Some(food_form(tokens)))];
+        if let Some(taste) = lexicon::taste(tokens)
+            && food_form(tokens) != taste
+        {
+            foods.push((self.shown(clause, range), Some(taste.to_owned())));
         }
         foods
+    }
+
+    /// Whether a sentence that denies what harms is no plain word that it is over: it asks, supposes, reports, is of some
+    /// time or degree, or names something that is not known. A false end costs more than one that is missed.
+    fn is_doubtful(&self, rule: &Rule, bound: &Bound, clause: &[Token]) -> bool {
+        let sentence = &self.sentence.tokens;
+        let unknown = rule.need == Need::Medicine
+            && bound.object.clone().is_some_and(|range| {
+                let object = &clause[range];
+                health::pieces(object).into_iter().any(|piece| health::medicine(&object[piece]).is_none())
+            });
+        // "Cannot take" and "avoid" deny that something is taken, and end nothing.
+        let ends = rule.act != Act::Forbidden;
+        unknown
+            || lexicon::is_hearsay(sentence)
+            || ends
+                && (!lexicon::is_stated(sentence)
+                    || health::says_less_than_over(sentence)
+                    || cues::holds_until(sentence, self.saying.event_us).is_some())
+    }
+
+    /// Whether others speak: a name before a colon, one who "said", or a subject that ends in "I".
+    fn is_of_others(&self, bound: &Bound, clause: &[Token]) -> bool {
+        let subject = bound.subject.clone().map_or(&[][..], |range| &clause[range]);
+        let odd = subject.len() > 1
+            && (subject.iter().any(|token| matches!(token.low.as_str(), ":" | "：" | "," | "i" | "'"))
+                || subject.last().is_some_and(|token| token.low == "我"));
+        odd || self.sentence.is_anothers()
+    }
+
+    /// Whether what is denied is less than what the rule would say: a meal and not a food, one hour of the day, a
+    /// time that is over.
+    fn says_less(&self, rule: &Rule, bound: &Bound, clause: &[Token], turned: Option<Turned>) -> bool {
+        let Some(range) = &bound.object else { return false };
+        let of_once = turned != Some(Turned::NoLonger) && lexicon::tells_past(&self.sentence.tokens);
+        match rule.need {
+            Need::Meal | Need::KnownFood => {
+                let object = &clause[range.clone()];
+                of_once
+                    || health::is_meal(object)
+                    || turned != Some(Turned::NoLonger) && health::is_of_some_time(&self.sentence.tokens)
+                    || turned == Some(Turned::Cannot) && health::is_narrowed(object)
+            }
+            Need::Medicine if rule.act == Act::Forbidden => of_once || range.end < clause.len(),
+            Need::Medicine => {
+                of_once || range.end < clause.len() || health::says_how_much(&self.sentence.tokens)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a clause is all that the text says.
+    fn is_all(&self, clause: &[Token]) -> bool {
+        let (Some(first), Some(last)) = (clause.first(), clause.last()) else { return false };
+        let outside = [self.text.get(..first.start), self.text.get(last.end..)];
+        outside.into_iter().flatten().all(|text| !text.contains(char::is_alphanumeric))
     }
 
     /// The words of the text behind some tokens.

@@ -1,5 +1,6 @@
 //! Sentences and clauses: where one statement ends and the next begins.
 
+use super::health;
 use super::lexicon::{self, joined};
 use super::tokens::{Token, is_mark, tokens};
 
@@ -15,6 +16,61 @@ pub(super) struct Sentence {
     /// Whether it ends in "anymore" or the like, which turns its "not" into "no longer".
     pub(super) says_no_longer: bool,
 }
+
+/// Whether what a sentence says is only supposed, by one before it or by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Supposed {
+    No,
+    /// Behind "If I …" nothing is believed that would be a hard constraint.
+    Perhaps,
+    /// Nothing is believed.
+    Yes,
+}
+
+/// What begins a supposition that goes on until something is said to be a fact, where the speaker comes next.
+#[rustfmt::skip]
+const SUPPOSING: [&str; 18] = [
+    "suppose", "supposing", "imagine", "assume", "assuming", "pretend", "hypothetically,", "let's say", "let's assume", "let's pretend",
+    "let's suppose", "let's imagine", "say", "what if", "假设", "假定", "设想一下", "想象一下",
+];
+/// The same, with something else behind it perhaps.
+const IF: [&str; 6] = ["if", "如果", "要是", "假如", "倘若", "万一"];
+/// The speaker as somebody, or as having something.
+#[rustfmt::skip]
+const IS_SELF: [&str; 18] = [
+    "i am", "i'm", "i were", "i was", "i have", "i had", "i've", "i take", "i took", "i lived", "i live", "i can't", "i cannot", "我是", "我有", "我对",
+    "我不能", "我住",
+];
+/// Parts that are played.
+#[rustfmt::skip]
+const ROLES: [&str; 16] = [
+    "act as", "you are a", "you are an", "you're a", "role play", "role-play", "roleplay", "for this role", "in this role", "in the game", "as a joke", "扮演",
+    "角色扮演", "你扮演", "你当", "你来当",
+];
+/// What ends a supposition.
+const IN_FACT: [&str; 21] = [
+    "in fact",
+    "in reality",
+    "actually",
+    "seriously",
+    "for real",
+    "by the way",
+    "btw",
+    "please remember",
+    "please note",
+    "remember",
+    "anyway",
+    "对了",
+    "另外",
+    "顺便",
+    "请记住",
+    "记住",
+    "其实",
+    "实际上",
+    "事实上",
+    "说真的",
+    "真实情况",
+];
 
 /// A part of a sentence that may state something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,9 +211,61 @@ impl Sentence {
             self.tokens.iter().any(|token| matches!(token.low.as_str(), "\"" | "“" | "”" | "「" | "」"));
         !self.question
             && !quotes
+            && !self.reports()
+            && !asks_either(&self.tokens)
             && self.tokens.len() <= SENTENCE_TOKENS_MAX
             && !ASKS.contains(&first)
             && !["吗", "么"].contains(&last)
+    }
+
+    /// Whether it tells behind a colon what others say, or what is to be translated.
+    fn reports(&self) -> bool {
+        const OWN: [&str; 9] =
+            ["i said", "as i", "i say", "我说", "说实话", "老实说", "说真的", "跟你说", "对你说"];
+        let colon = self.tokens.iter().position(|token| matches!(token.low.as_str(), ":" | "："));
+        let before = colon.map_or(&[][..], |at| &self.tokens[..at]);
+        let text = joined(before);
+        lexicon::is_hearsay(before) && !OWN.iter().any(|own| text.contains(own))
+    }
+
+    /// Whether others say what it says: behind a colon that does not lead in the speaker's own words, in single quotes, or
+    /// behind "said".
+    pub(super) fn is_anothers(&self) -> bool {
+        let colon = self.tokens.iter().position(|token| matches!(token.low.as_str(), ":" | "："));
+        let quotes = self.tokens.iter().any(|token| matches!(token.low.as_str(), "'" | "‘" | "’"));
+        let doctor = ["doctor", "doctors", "nurse", "gp"];
+        let by_doctor = self.tokens.iter().any(|token| doctor.contains(&token.low.as_str()))
+            || ["医生", "大夫"].iter().any(|word| joined(&self.tokens).contains(word));
+        quotes
+            || colon.is_some_and(|at| !health::leads_in(&self.tokens[..at]))
+            || lexicon::is_report(&self.tokens) && !by_doctor
+    }
+
+    /// What is supposed from this sentence on, where `before` was supposed until it: "Suppose I were", 假设.
+    pub(super) fn supposes(&self, before: Supposed) -> Supposed {
+        let marks = self.tokens.iter().take_while(|token| is_mark(token)).count();
+        let tokens = &self.tokens[marks..];
+        let text = joined(&tokens[..tokens.len().min(7)]);
+        let word = |text: &str, word: &str| {
+            let rest = text.strip_prefix(word);
+            rest.is_some_and(|rest| !word.is_ascii() || rest.is_empty() || rest.starts_with([' ', '\'']))
+        };
+        let begins = |list: &[&str]| list.iter().any(|phrase| word(&text, phrase));
+        let begins_with_self = |list: &[&str]| {
+            let rest = list.iter().find_map(|phrase| text.strip_prefix(phrase));
+            let rest = rest.map(|rest| rest.trim_start().trim_start_matches("that ").to_owned());
+            rest.is_some_and(|rest| IS_SELF.iter().any(|own| word(&rest, own)))
+        };
+        // "Suppose we meet at 5" and "Imagine my surprise" suppose nothing of who speaks.
+        if begins_with_self(&SUPPOSING) || begins(&ROLES) {
+            Supposed::Yes
+        } else if begins_with_self(&IF) {
+            before.max(Supposed::Perhaps)
+        } else if begins(&IN_FACT) {
+            Supposed::No
+        } else {
+            before
+        }
     }
 
     /// The whole sentence as one clause.
@@ -297,6 +405,16 @@ impl Clause {
     }
 }
 
+/// Whether it asks by a verb and its denial: 会不会, 能不能, 有没有; or by a denial at the end: 过敏不.
+fn asks_either(tokens: &[Token]) -> bool {
+    let denies = |token: &Token| matches!(token.low.as_str(), "不" | "没");
+    let either = |three: &[Token]| denies(&three[1]) && three[0].low == three[2].low;
+    let text = joined(&tokens[tokens.len().saturating_sub(2)..]);
+    tokens.windows(3).any(either)
+        || tokens.len() > 2 && (tokens.last().is_some_and(denies) || text == "没有")
+        || joined(tokens).contains("有没")
+}
+
 /// Whether a word behind "and" begins another statement rather than another object.
 pub(super) fn begins_clause(token: &Token) -> bool {
     const BEGINNINGS: [&str; 46] = [
@@ -306,51 +424,4 @@ pub(super) fn begins_clause(token: &Token) -> bool {
         "prefer", "prefers", "moved", "joined", "started", "do", "don't", "never", "really",
     ];
     BEGINNINGS.contains(&token.low.as_str()) || matches!(token.low.as_str(), "我" | "他" | "她")
-}
-
-/// What turns a statement round: the words, what stays of them, and whether they say "no longer".
-#[rustfmt::skip]
-const NEGATIONS: &[(&str, &str, bool)] = &[
-    ("don't", "", false), ("do not", "", false), ("doesn't", "", false), ("does not", "", false),
-    ("no longer", "", true), ("don't really", "", false), ("never", "", false), ("have stopped", "", true),
-    ("'ve stopped", "", true), ("stopped", "", true), ("have quit", "", true), ("quit", "", true),
-    ("gave up", "", true), ("have given up", "", true), ("can't", "", false), ("cannot", "", false),
-    ("can not", "", false), ("isn't", "is", false), ("is not", "is", false), ("'m not", "'m", false),
-    ("am not", "am", false), ("aren't", "are", false), ("are not", "are", false), ("'m no longer", "'m", true),
-    ("am no longer", "am", true), ("is no longer", "is", true), ("再也不", "", true), ("已经不", "", true),
-    ("不再", "", true), ("从来不", "", false), ("从不", "", false), ("不能", "", false), ("不可以", "", false),
-    ("不太", "", false), ("不怎么", "", false), ("不会", "", false), ("不", "", false), ("没有", "", false),
-    ("没", "", false), ("戒了", "喝", true), ("不是", "是", false), ("不再是", "是", true),
-    ("已经不是", "是", true),
-];
-
-/// Whether a word behind a negation leaves what is said standing, and adds to it: "not only", 不仅.
-fn lessens(token: &Token) -> bool {
-    const WORDS: [&str; 12] =
-        ["only", "just", "simply", "merely", "solely", "仅", "只", "光", "单", "但", "止", "仅仅"];
-    WORDS.contains(&token.low.as_str())
-}
-
-/// The clause without each negation in it, and whether that says "no longer"; the longer first.
-pub(super) fn negations(clause: &[Token]) -> Vec<(Vec<Token>, bool)> {
-    const LOOKED_AT_MAX: usize = 14;
-    let mut found: Vec<(usize, Vec<Token>, bool)> = Vec::new();
-    for at in 0..clause.len().min(LOOKED_AT_MAX) {
-        for n in 1..=4usize.min(clause.len() - at) {
-            let window = &clause[at..at + n];
-            let text = joined(window);
-            if clause.get(at + n).is_some_and(lessens) {
-                continue;
-            }
-            for (_, stays, no_longer) in NEGATIONS.iter().filter(|(words, _, _)| *words == text) {
-                let kept = Token { low: (*stays).to_owned(), ..window[0].clone() };
-                let kept = (!stays.is_empty()).then_some(kept);
-                let positive =
-                    clause[..at].iter().cloned().chain(kept).chain(clause[at + n..].iter().cloned());
-                found.push((n, positive.collect(), *no_longer));
-            }
-        }
-    }
-    found.sort_by_key(|(n, _, _)| std::cmp::Reverse(*n));
-    found.into_iter().map(|(_, positive, no_longer)| (positive, no_longer)).collect()
 }

@@ -2,9 +2,10 @@
 
 use super::rules::{Act, Need, Row};
 
-use Act::{Change, Eaten, Inverse, State, Wish};
+use Act::{Change, Denied, Eaten, Forbidden, Inverse, State, Wish};
 use Need::{
-    Any, Date, Diet, Food, Name, NoDate, Number, Occupation, Passive, Place, Relative, Thing, Value, Verb,
+    Allergen, Any, Date, Diet, Food, Illness, KnownAllergen, KnownFood, Meal, Medicine, Name, NoDate, Number,
+    Occupation, Passive, Patient, Place, Relative, Rescue, Thing, Value, Verb,
 };
 
 /// In the order in which they are tried: the particular before the general.
@@ -29,17 +30,38 @@ pub(super) const RULES: &[Row] = &[
     ("{s} [am|is|are|'m|'s|'re] <adv> (major|majors|majoring) in {o}", "major", "", Any, State, 0.9),
     // Food, health, habits.
     ("{s} (am|is|are|'m|'s|'re) <adv> [a|an] [strict|lifelong|committed] {o}", "diet", "", Diet, State, 0.9),
+    ("{s} <adv> been [a|an] [strict|lifelong|committed] {o} [for {x}|since {x}]", "diet", "", Diet, State, 0.9),
     ("{s} <adv> (became|went|turned) [a|an] [strict] {o}", "diet", "", Diet, Change, 0.9),
-    ("{s} (am|is|are|'m|'s|'re) <adv> [severely|highly|deathly|badly] allergic to {o}", "allergic to", "", Food, State, 1.0),
-    ("{s} <adv> (have|has|got) [a|an] [severe|bad|serious|mild] {o} allergy", "allergic to", "", Food, State, 1.0),
-    ("{s} (am|is|are|'m|'s|'re) <adv> {o} intolerant", "intolerant to", "", Food, State, 1.0),
-    ("{s} (am|is|are|'m|'s|'re) <adv> intolerant (to|of) {o}", "intolerant to", "", Food, State, 1.0),
-    ("{s} [am|is|are|'m|'s|'re] <adv> (eat|eats|eating) {o}", "eats", "", Food, State, 0.7),
-    ("{s} [am|is|are|'m|'s|'re] <adv> (drink|drinks|drinking) {o}", "drinks", "", Food, State, 0.7),
+    ("{s} (am|is|are|'m|'s|'re) <adv> [severely|highly|deathly|badly|extremely|terribly|mildly|slightly|violently] allergic to {o}", "allergic to", "", Allergen, State, 1.0),
+    ("{s} <adv> (have|has|got|suffer from|suffers from|developed) [a|an|my] [severe|bad|serious|mild|strong|life-threatening|deadly] (allergy|allergies) to {o}", "allergic to", "", Allergen, State, 1.0),
+    ("{s} <adv> (have|has|got|suffer from|suffers from|developed) [a|an] [severe|bad|serious|mild|strong|life-threatening|deadly] {o} (allergy|allergies)", "allergic to", "", Allergen, State, 1.0),
+    ("my [only|main|worst|biggest] (allergy|allergies) (is|are) [to] {o}", "allergic to", "", KnownAllergen, State, 1.0),
+    ("{s} 's [only|main|worst|biggest] (allergy|allergies) (is|are) [to] {o}", "allergic to", "", KnownAllergen, State, 1.0),
+    ("{s} <adv> (carry|carries|have|has|need|needs) (a|an|my) {p} [with me] (because of|for|against) [my|a|an] {o} [allergy]", "allergic to", "", Rescue, State, 1.0),
+    ("{s} (am|is|are|'m|'s|'re) <adv> {o} intolerant", "intolerant to", "", Allergen, State, 1.0),
+    ("{s} (am|is|are|'m|'s|'re) <adv> intolerant (to|of) {o}", "intolerant to", "", Allergen, State, 1.0),
+    ("{s} <adv> (have|has|got|suffer from|suffers from) [a|an] {o} intolerance", "intolerant to", "", Allergen, State, 1.0),
+    ("{s} <adv> (have|has|got|suffer from|suffers from) [a|an] intolerance to {o}", "intolerant to", "", Allergen, State, 1.0),
+    ("{s} (am|is|are|'m|'s|'re) <adv> [a|an] {o}", "illness", "", Patient, State, 1.0),
+    ("{s} [am|is|are|'m|'s|'re] <adv> (have|has|got|suffer from|suffers from|suffering from|live with|lives with|living with|diagnosed with|was diagnosed with|were diagnosed with|been diagnosed with) [a|an] {o}", "illness", "", Illness, State, 1.0),
+    ("{s} <adv> [am|is|are|'m|'s|'re|been] <adv> [have to|has to|need to|needs to|must] (take|takes|taking|inject|injects|injecting) {o} [daily|nightly|weekly|regularly|once {x}|twice {x}|three times {x}|four times {x}|every {x}|each {x}|for {x}|since {x}|with {x}|against {x}|at night|at bedtime|in the morning|in the evening|before {x}|after {x}]", "medication", "", Medicine, State, 1.0),
+    ("{s} <adv> (am|is|are|'m|'s|'re|been) <adv> on [a|an|my] {o} [for {x}|since {x}|against {x}|because of {x}|until {x}]", "medication", "", Medicine, State, 1.0),
+    ("{s} <adv> (am|is|are|'m|'s|'re|was|were|been|got) <adv> prescribed [a|an] {o} [for {x}|against {x}]", "medication", "", Medicine, State, 1.0),
+    ("[my|the|our] [family|new] (doctor|gp|physician|cardiologist|psychiatrist|neurologist|dermatologist|specialist|hospital|they) <adv> (put|puts|started) me on [a|an] {o} [for {x}|since {x}|against {x}]", "medication", "", Medicine, State, 1.0),
+    ("[my|the|our] [family|new] (doctor|gp|physician|cardiologist|psychiatrist|neurologist|dermatologist|specialist|hospital|they) <adv> (prescribed|prescribes) me [a|an] {o} [for {x}|against {x}]", "medication", "", Medicine, State, 1.0),
+    ("my [current|regular|daily] (medication|medications|medicine|medicines|meds) (is|are|include|includes) {o}", "medication", "", Medicine, State, 1.0),
+    ("{s} (am|is|are|'m|'s|'re) <adv> (off|off of) [my|the] {o}", "no longer medication", "", Medicine, Denied, 1.0),
+    ("{s} [am|is|are|'m|'s|'re] <adv> (came off|come off|coming off|got off|went off|stopped|discontinued) [my|the] {o}", "no longer medication", "", Medicine, Denied, 1.0),
+    ("[my|the|our] [family|new] (doctor|gp|physician|cardiologist|psychiatrist|neurologist|dermatologist|specialist|hospital|they) <adv> took me off [my|the] {o}", "no longer medication", "", Medicine, Denied, 1.0),
+    ("{s} <adv> (take|takes|use|uses|have|has|tolerate|tolerates) {o}", "tolerates", "", Medicine, Forbidden, 1.0),
+    ("{s} <adv> (have|has|tolerate|tolerates|touch|touches|consume|consumes|digest|digests) {o}", "eats", "", KnownFood, Forbidden, 0.7),
+    ("{s} [am|is|are|'m|'s|'re] <adv> [have to|has to|need to|needs to|must] (avoid|avoids|avoiding|stay away from|stays away from) [eating] {o}", "does not eat", "", KnownFood, Denied, 0.7),
+    ("{s} <adv> (eat|eats|have|has) (anything|foods|food|things|products|stuff) (with|containing|that contains|that contain|made with) {o}", "eats", "", KnownFood, State, 0.7),
+    ("{s} [am|is|are|'m|'s|'re] <adv> (eat|eats|eating) {o}", "eats", "", Meal, State, 0.7),
+    ("{s} [am|is|are|'m|'s|'re] <adv> (drink|drinks|drinking) {o}", "drinks", "", Meal, State, 0.7),
     ("{s} <adv> (had|ate|tried|grilled|cooked) [a|an|some|the] {o}", "ate", "", Food, Eaten, 0.5),
     ("{s} <adv> (want|wants|feel like|feels like|fancy|fancies|am craving|is craving|'m craving|crave|craves) [to] (eat|eating|try|trying|have|having|drink|drinking) {o}", "eats", "", Food, Wish, 0.5),
     ("{s} <adv> (smoke|smokes|smoking)", "smoking", "smokes", Any, State, 0.7),
-    ("{s} <adv> (take|takes) {o} (every day|daily|every morning|every night)", "medication", "", Any, State, 1.0),
     // Attitudes.
     ("{s} <adv> can (not|n't) stand {o}", "hates", "", Any, State, 0.7),
     ("{s} cannot stand {o}", "hates", "", Any, State, 0.7),

@@ -225,6 +225,34 @@ pub(super) fn trailing_at(tokens: &[Token]) -> Option<usize> {
     (1..=n.min(PHRASE_TOKENS_MAX)).rev().find(closes)
 }
 
+/// When something happened, as Chinese says it behind the subject too: 我昨天吃了牛排.
+#[rustfmt::skip]
+const TIMES_CJK: &[&str] = &[
+    "昨天", "昨天早上", "昨天上午", "昨天中午", "昨天下午", "昨天晚上", "昨晚", "昨日", "前天", "前天晚上", "前晚", "前几天", "上周", "上周末", "上星期", "上个星期", "上个周末",
+    "上个月", "去年", "今年", "这周", "这个月", "刚才", "今早", "今天早上", "今天中午", "今天下午", "今天晚上",
+];
+/// Times that are over. Chinese verbs do not tell.
+#[rustfmt::skip]
+const PAST: &[&str] = &[
+    "昨", "前天", "前晚", "前几天", "上周", "上星期", "上个", "去年", "刚才",
+];
+
+/// The clause without a time behind its subject, which says there what it says in front of it. `None` if there is
+/// none.
+pub(super) fn without_time(tokens: &[Token]) -> Option<Vec<Token>> {
+    const SUBJECT_TOKENS_MAX: usize = 8;
+    let most = tokens.len().min(SUBJECT_TOKENS_MAX + 1);
+    let (at, n) = (1..most).find_map(|at| Some((at, phrase_at(TIMES_CJK, &tokens[at..])?)))?;
+    let rest = &tokens[at + n..];
+    (!rest.is_empty()).then(|| tokens[..at].iter().chain(rest).cloned().collect())
+}
+
+/// Whether a Chinese sentence tells of a time that is over.
+pub(super) fn tells_past(tokens: &[Token]) -> bool {
+    let text = joined(tokens);
+    PAST.iter().any(|time| text.contains(time))
+}
+
 /// Whether a clause says that something is so, and not that it might be, was or will be.
 pub(super) fn is_stated(tokens: &[Token]) -> bool {
     let text = joined(tokens);
@@ -255,6 +283,30 @@ pub(super) fn is_hearsay(tokens: &[Token]) -> bool {
     let text = joined(tokens);
     tokens.iter().any(|token| !token.titled && is_any(&WORDS, &token.low))
         || ["说", "写", "翻译", "梦", "假设"].iter().any(|word| text.contains(word))
+}
+
+/// Whether a sentence tells what others say or believe: not what the speaker says.
+pub(super) fn is_report(tokens: &[Token]) -> bool {
+    const WORDS: [&str; 9] =
+        ["said", "says", "wrote", "writes", "claims", "claimed", "believes", "thinks", "kidding"];
+    let text = joined(tokens);
+    let own = [
+        "i said",
+        "as i",
+        "i say",
+        "我说",
+        "说实话",
+        "老实说",
+        "说真的",
+        "跟你说",
+        "对你说",
+        "应该说",
+        "来说",
+        "的说",
+    ];
+    let told = tokens.iter().any(|token| !token.titled && is_any(&WORDS, &token.low))
+        || ["说", "以为", "怀疑"].iter().any(|word| text.contains(word));
+    told && !own.iter().any(|own| text.contains(own))
 }
 
 pub(super) fn has_unresolved(tokens: &[Token]) -> bool {
@@ -302,6 +354,19 @@ pub(super) fn diets_against(object: &[Token]) -> Vec<String> {
         against.push("vegan");
     }
     against.into_iter().map(str::to_owned).collect()
+}
+
+/// Whether these are meat, fish, or what animals give.
+pub(super) fn is_animal(object: &[Token]) -> bool {
+    let text = joined(object);
+    let last = object.last().map_or("", |token| token.low.as_str());
+    let named = |word: &&str| if word.is_ascii() { last == *word } else { text.ends_with(word) };
+    MEAT.iter().chain(FISH).chain(DAIRY_EGGS).any(|word| named(&word))
+}
+
+/// Whether this is by itself the name of what [`is_animal`] knows.
+pub(super) fn is_of_animals(text: &str) -> bool {
+    MEAT.iter().chain(FISH).chain(DAIRY_EGGS).any(|word| *word == text)
 }
 
 /// The taste that the words for a food name, whatever else they say.

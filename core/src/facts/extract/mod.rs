@@ -10,7 +10,9 @@ mod claims;
 mod clauses;
 mod cues;
 mod english;
+mod health;
 mod lexicon;
+mod negations;
 mod pattern;
 mod rules;
 mod search;
@@ -25,6 +27,7 @@ use super::registry::Registry;
 use crate::limits::STATEMENTS_MAX;
 use crate::memory::Statement;
 use crate::text::normalize;
+use clauses::Supposed;
 use search::Search;
 
 /// Longest text that is searched, in bytes: what is longer tells more than a few facts.
@@ -65,10 +68,11 @@ pub fn extract(text: &str, saying: Saying<'_>, rules: &Rules, registry: &Registr
     }
     let text = normalize(text);
     let mut found = Extracted { whole: true, ..Extracted::default() };
-    let mut said_anything = false;
+    let (mut said_anything, mut supposed) = (false, Supposed::No);
     for sentence in clauses::sentences(&text) {
         said_anything |= !sentence.tokens.is_empty();
-        let search = Search { text: &text, saying, rules, registry, sentence: &sentence };
+        supposed = sentence.supposes(supposed);
+        let search = Search { text: &text, saying, rules, registry, sentence: &sentence, supposed };
         match search.run() {
             Some(of_sentence) => found.take(of_sentence),
             None => found.whole &= sentence.is_filler(),

@@ -7,6 +7,8 @@ use super::pattern::{Pattern, PatternError};
 pub(super) enum Need {
     Any,
     Diet,
+    /// Who keeps a diet, by that: 素食者.
+    DietPerson,
     Occupation,
     Thing,
     /// The name of a place or an organisation: not "a flat", not "home", not "Friday".
@@ -23,6 +25,22 @@ pub(super) enum Need {
     NoDate,
     /// Something to eat or drink, of several perhaps.
     Food,
+    /// The same behind a verb: not "at eight", not 亏.
+    Meal,
+    /// A food, or what is in foods, that people are known to be told not to eat.
+    KnownFood,
+    /// What somebody can be allergic to, of several perhaps.
+    Allergen,
+    /// What people are known to be allergic to.
+    KnownAllergen,
+    /// What is carried against an allergy stands in the predicate slot, and what it is to in the object's.
+    Rescue,
+    /// A medicine by its name or kind, of several perhaps.
+    Medicine,
+    /// An illness by its name.
+    Illness,
+    /// Who has an illness, by that.
+    Patient,
     /// A passive participle or an adjective, with its preposition, stands in the predicate slot; the
     /// subject may be a plain noun.
     Passive,
@@ -30,6 +48,14 @@ pub(super) enum Need {
     Verb,
     /// A relative clause about a proper name, and what it may have as its value.
     Relative,
+}
+
+impl Need {
+    /// Whether it is of what harms, which is not believed lightly, and denied still less so.
+    pub(super) fn is_of_harm(self) -> bool {
+        use Need::{Allergen, Illness, KnownAllergen, Medicine, Patient, Rescue};
+        matches!(self, Allergen | KnownAllergen | Rescue | Medicine | Illness | Patient)
+    }
 }
 
 /// What a rule's sentence does.
@@ -45,6 +71,12 @@ pub(super) enum Act {
     Wish,
     /// Subject and object are the other way round.
     Inverse,
+    /// It says that something is not so, or no longer: the predicate has the word for it.
+    Denied,
+    /// It says that something must not be, and fits only where the sentence says that it cannot.
+    Forbidden,
+    /// It is all that is said: an answer of one word.
+    Alone,
 }
 
 /// One row of a table of rules: pattern, predicate, object, need, act, importance. An empty

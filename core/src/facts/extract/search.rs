@@ -3,16 +3,21 @@
 use super::Extracted;
 use super::Saying;
 use super::claims::Turned;
-use super::clauses::{self, Clause, Sentence};
-use super::lexicon;
+use super::clauses::{Clause, Sentence, Supposed};
+use super::negations::negations;
 use super::pattern::Slot;
-use super::rules::Rules;
+use super::rules::{Act, Need, Rule, Rules};
 use super::slots::{predicate_fits, satisfies, slot_fits};
 use super::tokens::Token;
+use super::{health, lexicon};
+use crate::facts::constraint::binds;
 use crate::facts::registry::Registry;
 use crate::facts::statement::statement;
 use crate::limits::STATEMENTS_MAX;
-use crate::memory::Statement;
+use crate::memory::{HARD_CONSTRAINT, Statement};
+
+/// The importance of what ends a hard constraint: it binds nobody by itself.
+const ENDED_CONSTRAINT: f32 = 0.9;
 
 /// The search of one sentence.
 pub(super) struct Search<'a> {
@@ -21,12 +26,13 @@ pub(super) struct Search<'a> {
     pub(super) rules: &'a Rules,
     pub(super) registry: &'a Registry,
     pub(super) sentence: &'a Sentence,
+    pub(super) supposed: Supposed,
 }
 
 impl Search<'_> {
     /// What the sentence states: as one clause, else clause by clause. `None` if it is nothing.
     pub(super) fn run(&self) -> Option<Extracted> {
-        if !self.sentence.is_statement() {
+        if self.supposed == Supposed::Yes || !self.sentence.is_statement() {
             return None;
         }
         let whole = self.sentence.core();
@@ -53,12 +59,18 @@ impl Search<'_> {
         if clause.tokens.is_empty() || !lexicon::is_stated(&clause.tokens) {
             return None;
         }
-        if let Some(found) = self.positive(&clause.tokens, None) {
+        self.said(&clause.tokens).or_else(|| self.said(&lexicon::without_time(&clause.tokens)?))
+    }
+
+    fn said(&self, clause: &[Token]) -> Option<Extracted> {
+        if let Some(found) = self.positive(clause, None) {
             return Some(found);
         }
-        clauses::negations(&clause.tokens).into_iter().find_map(|(positive, no_longer)| {
-            let turned =
-                if no_longer || self.sentence.says_no_longer { Turned::NoLonger } else { Turned::Not };
+        negations(clause).into_iter().find_map(|(positive, turned)| {
+            let turned = match turned {
+                Turned::Not if self.sentence.says_no_longer => Turned::NoLonger,
+                turned => turned,
+            };
             self.positive(&positive, Some(turned))
         })
     }
@@ -78,14 +90,38 @@ impl Search<'_> {
             let made =
                 claims.into_iter().filter_map(|claim| statement(claim, self.saying.who, self.registry));
             let statements: Vec<Statement> = made.take(STATEMENTS_MAX).collect();
-            let constraint =
-                turned == Some(Turned::Not) && matches!(rule.predicate.as_str(), "eats" | "drinks");
-            let importance = if constraint { 1.0 } else { rule.importance };
-            (!statements.is_empty()).then_some(Extracted {
+            let importance = importance(rule, turned, &statements);
+            let says_more = says_more(rule, &self.sentence.tokens);
+            // Of a list some may be known, and others not.
+            let named = bound.object.clone().map_or(0, |range| health::pieces(&clause[range]).len());
+            let is_more = rule.need.is_of_harm() && named > statements.len();
+            let believed = self.supposed == Supposed::No || importance < HARD_CONSTRAINT;
+            (believed && !statements.is_empty()).then(|| Extracted {
                 statements,
-                whole: true,
+                whole: !says_more && !is_more,
                 importance: Some(importance),
             })
         })
+    }
+}
+
+/// How important it is what a rule has found: what binds, and is not the mere end of something, is a hard constraint.
+fn importance(rule: &Rule, turned: Option<Turned>, statements: &[Statement]) -> f32 {
+    let hard = statements.iter().any(binds);
+    let denied = rule.act == Act::Denied || turned.is_some_and(|turned| turned != Turned::NoLonger);
+    match rule.importance {
+        own if own >= HARD_CONSTRAINT && !hard => ENDED_CONSTRAINT,
+        _ if denied && hard => HARD_CONSTRAINT,
+        own => own,
+    }
+}
+
+/// Whether a sentence says more than the statement that a rule makes of it: how much of a medicine, and how often,
+/// must not be lost because the same medicine was told of before.
+fn says_more(rule: &Rule, sentence: &[Token]) -> bool {
+    match rule.need {
+        Need::Medicine => health::says_how_much(sentence),
+        Need::Rescue => true,
+        _ => false,
     }
 }

@@ -1,6 +1,7 @@
 //! What may stand in the slots of patterns.
 
 use super::clauses;
+use super::health;
 use super::lexicon::{self, joined};
 use super::pattern::{Bound, Slot};
 use super::rules::Need;
@@ -8,11 +9,25 @@ use super::tokens::{Token, is_mark};
 use super::verbs;
 use crate::facts::normal;
 
+/// Longest food, and longest list of what somebody is allergic to, in tokens.
+const FOOD_TOKENS_MAX: usize = 8;
+const ALLERGENS_TOKENS_MAX: usize = 16;
+
 /// Whether tokens can stand in a slot of a rule.
 pub(super) fn slot_fits(need: Need, slot: Slot, tokens: &[Token]) -> bool {
     match slot {
         Slot::Subject => is_subject(tokens) || need == Need::Passive && is_plain_noun(tokens),
-        Slot::Object => is_object(tokens) && !(need == Need::Food && is_rest_of_a_negation(tokens)),
+        // So that who stands before it is found: 我爸海鲜过敏.
+        Slot::Object if need == Need::KnownAllergen => all_known(tokens),
+        Slot::Object => {
+            let listed = matches!(
+                need,
+                Need::Food | Need::Meal | Need::KnownFood | Need::Allergen | Need::KnownAllergen
+            );
+            // 他汀 is no 他.
+            let named = need == Need::Medicine && health::medicine(tokens).is_some();
+            named || is_list(need, tokens) || is_object(tokens) && !(listed && is_rest_of_a_negation(tokens))
+        }
         Slot::Predicate => {
             tokens.len() <= 5
                 && !tokens.iter().any(|token| is_mark(token) || token.titled && need == Need::Relative)
@@ -93,6 +108,22 @@ fn is_plain_noun(tokens: &[Token]) -> bool {
         })
 }
 
+/// Whether it is a list with commas of things that are known: what else stands between commas may be a clause.
+fn is_list(need: Need, tokens: &[Token]) -> bool {
+    let known = |tokens: &[Token]| match need {
+        Need::Medicine => health::medicine(tokens).is_some(),
+        Need::KnownFood | Need::Meal => health::is_known_food(tokens),
+        Need::Allergen | Need::KnownAllergen => health::is_known_allergen(tokens),
+        _ => false,
+    };
+    let pieces = health::pieces(tokens);
+    let commas = tokens.iter().any(|token| token.low == ",");
+    commas
+        && !tokens.last().is_some_and(is_mark)
+        && pieces.len() > 1
+        && pieces.into_iter().all(|piece| known(&tokens[piece]))
+}
+
 fn is_object(tokens: &[Token]) -> bool {
     let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return false };
     if is_mark(first)
@@ -140,9 +171,24 @@ pub(super) fn satisfies(need: Need, bound: &Bound, clause: &[Token]) -> bool {
     match need {
         Need::Any => true,
         Need::Diet => lexicon::diet(&joined(object)).is_some(),
+        Need::DietPerson => joined(object).ends_with('者') && lexicon::diet(&joined(object)).is_some(),
         Need::Occupation => object.len() <= 6 && lexicon::is_occupation(object),
         Need::Thing => lexicon::is_thing(object),
-        Need::Food => object.len() <= 8,
+        Need::Food => object.len() <= FOOD_TOKENS_MAX,
+        // A medicine that is not eaten is no food.
+        Need::Meal => {
+            (object.len() <= FOOD_TOKENS_MAX || is_list(need, object))
+                && health::is_eaten(object)
+                && health::medicine(object).is_none()
+        }
+        Need::KnownFood => {
+            health::pieces(object).into_iter().all(|piece| health::is_known_food(&object[piece]))
+        }
+        Need::Allergen => object.len() <= ALLERGENS_TOKENS_MAX,
+        Need::KnownAllergen => all_known(object),
+        Need::Rescue => health::is_rescue(predicate) && all_known(object),
+        // What they name is looked at when it is named.
+        Need::Medicine | Need::Illness | Need::Patient => true,
         Need::Date => dated(),
         Need::NoDate => !dated(),
         Need::Number => {
@@ -161,6 +207,11 @@ pub(super) fn satisfies(need: Need, bound: &Bound, clause: &[Token]) -> bool {
         Need::Verb => named_subject(subject),
         Need::Relative => named_subject(subject) && is_value(predicate, object),
     }
+}
+
+/// Whether people are known to be allergic to all of these.
+fn all_known(object: &[Token]) -> bool {
+    health::pieces(object).into_iter().all(|piece| health::is_known_allergen(&object[piece]))
 }
 
 /// Whether a rule's predicate can be made of these words.
@@ -188,6 +239,10 @@ fn is_name(object: &[Token]) -> bool {
 /// Whether a possessive names this as its value. "My wife is a doctor" names no wife.
 fn is_value(predicate: &[Token], object: &[Token]) -> bool {
     let Some(first) = object.first() else { return false };
+    // "My allergy is gone" names none; what it is to is found by a rule of its own.
+    if health::is_noun(predicate) {
+        return false;
+    }
     let numeric = object.iter().any(|token| token.low.contains(|c: char| c.is_numeric()));
     if lexicon::is_no_attribute(predicate) {
         return numeric || first.capital && !matches!(first.low.as_str(), "a" | "an");

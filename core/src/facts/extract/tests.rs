@@ -3,6 +3,8 @@
 use super::*;
 use crate::memory::{Cardinality, Mode};
 
+mod health;
+
 /// 2026-03-10 12:00 UTC.
 const NOON: i64 = 1_773_144_000_000_000;
 

@@ -4,7 +4,7 @@ use super::super::image::{BLOCK_ROWS, Image, RowView};
 use super::boosts::Boosts;
 use super::judge::Judge;
 use super::top::{Candidate, Top};
-use super::{Conflicts, Cosines, Pass, Query, Scratch, sees, statics};
+use super::{Cosines, Pass, Query, Scratch, statics};
 use holdfast_core::Result;
 use holdfast_core::filter::Filter;
 use holdfast_core::memory::HARD_CONSTRAINT;
@@ -149,8 +149,6 @@ impl PlainMost {
 #[derive(Clone, Copy)]
 struct Roles {
     is_constraint: bool,
-    /// False for a constraint that only stands beside the hits.
-    is_seen: bool,
     states: bool,
 }
 
@@ -257,18 +255,16 @@ impl Walk<'_> {
     #[inline]
     fn visit(&mut self, at: usize) {
         let flags = self.rows.flags(at);
-        let is_seen = flags & flag::LIVE != 0;
-        if !is_seen && !self.is_constraint_in_doubt(at) {
+        if flags & flag::LIVE == 0 {
             return;
         }
         let columns = &self.image.columns;
         let roles = Roles {
             is_constraint: self.is_constraint(at),
-            is_seen,
             states: self.query.beside.stating > 0 && columns.valid_from_us[at] > i64::MIN,
         };
         self.best.constraints_total += u64::from(roles.is_constraint);
-        if is_seen && self.known[at].is_nan() && flags & flag::VECTOR != 0 {
+        if self.known[at].is_nan() && flags & flag::VECTOR != 0 {
             // Not known yet: first whether it matters.
             if !self.could_enter(at, roles) {
                 return;
@@ -277,15 +273,11 @@ impl Walk<'_> {
                 return;
             }
         }
-        let relevance = if is_seen {
-            let cosine = self.cosines.of(self.image, self.known, at);
-            self.judge.of(&self.rows, self.scratch, at, cosine)
-        } else {
-            0.0
-        };
+        let cosine = self.cosines.of(self.image, self.known, at);
+        let relevance = self.judge.of(&self.rows, self.scratch, at, cosine);
         self.relevance[at] = relevance;
-        self.best.scored += u64::from(is_seen);
-        if is_seen && !self.is_open(roles) && !self.has_room_for(&self.bound(at, relevance), roles) {
+        self.best.scored += 1;
+        if !self.is_open(roles) && !self.has_room_for(&self.bound(at, relevance), roles) {
             return;
         }
         let candidate = self.candidate(at, relevance);
@@ -349,7 +341,7 @@ impl Walk<'_> {
         if roles.is_constraint && best.constraints.would_take(&candidate) {
             best.constraints.take(candidate);
         }
-        if !roles.is_seen || candidate.score < self.min_score {
+        if candidate.score < self.min_score {
             return;
         }
         let hit = best.top.would_take(&candidate);
@@ -363,18 +355,6 @@ impl Walk<'_> {
                 best.stating.take(candidate);
             }
         }
-    }
-
-    /// Whether a constraint is hidden only because something newer may contradict it. A hint retires
-    /// nothing, least of all what must not be missing.
-    fn is_constraint_in_doubt(&self, at: usize) -> bool {
-        let columns = &self.image.columns;
-        self.query.beside.constraints > 0
-            && columns.older[at]
-            && columns.importance[at] >= HARD_CONSTRAINT
-            && columns.flags[at] & flag::LIVE != 0
-            && columns.expires_us[at] > self.query.log_now_us
-            && sees(&Query { conflicts: Conflicts::Mark, ..*self.query }, columns, at)
     }
 }
 

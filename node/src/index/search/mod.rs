@@ -32,7 +32,7 @@ use boosts::Boosts;
 use cosines::Cosines;
 use explain::Explain;
 use holdfast_core::filter::Filter;
-use holdfast_core::memory::Status;
+use holdfast_core::memory::{HARD_CONSTRAINT, Status};
 use holdfast_core::score::{
     Constants, CorpusStats, Rows, RowsError, Scorer, Statics, Stats, Why, flag, lift_touched, sample,
     set_bits,
@@ -159,9 +159,12 @@ fn sees(query: &Query<'_>, columns: &Columns, at: usize) -> bool {
     if query.include_deprecated || query.conflicts == Conflicts::All {
         return true;
     }
+    // That something newer may say otherwise retires nothing, and hides least of all what must be respected.
+    let binds = columns.importance[at] >= HARD_CONSTRAINT;
+    let hidden = columns.older[at] && query.conflicts == Conflicts::Latest && !binds;
     matches!(columns.status[at], Status::Active | Status::Merged)
         && columns.valid_to_us[at] > query.now_us
-        && !(columns.older[at] && query.conflicts == Conflicts::Latest)
+        && !hidden
 }
 
 /// Whether a memory was believed at the one time to hold at the other. What its statements say goes

@@ -49,7 +49,7 @@ fn sees(seq: u64, row: &IndexRow, asked: &Question) -> bool {
             false
         }
         Conflicts::Mark => true,
-        Conflicts::Latest => !row.older,
+        Conflicts::Latest => !row.older || row.importance >= 1.0,
     }
 }
 

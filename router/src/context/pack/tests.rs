@@ -243,6 +243,7 @@ fn what_holds_no_longer_and_what_scores_too_low_stays_out() {
         "Berlin",
         false,
     );
+    let fallen = v1::Scored { whole: true, ..fallen };
     let half = stating(fallen.clone(), "likes", "trams", true);
     let mut half = half;
     half.memory.as_mut().unwrap().id = "half".into();
@@ -275,6 +276,26 @@ fn of_values_that_may_exclude_each_other_the_newest_fact_is_shown() {
     let answer = answer(json!({"budget_tokens": 200}), &all).unwrap();
     assert_eq!(ids(&answer, "facts"), ["b"]);
     assert_eq!(left(&answer).iter().filter(|(_, reason)| reason == "conflict").count(), 2);
+}
+
+/// A long text does not go because of one sentence in it: the rest of it may hold.
+#[test]
+fn of_a_text_that_says_more_only_what_fell_is_taken_back() {
+    let moved =
+        stating(memory("en", "I lived in Berlin, and loved its lakes.", 0.9), "lives in", "Berlin", false);
+    let stopped = stating(memory("zh", "我每天吃5毫克华法林，饭后吃。", 0.8), "服用", "华法林", false);
+    let all = found(vec![moved, stopped.clone()], vec![stopped]);
+    let latest = answer(json!({"budget_tokens": 2000}), &all).unwrap();
+    assert_eq!(
+        (ids(&latest, "memories"), ids(&latest, "constraints")),
+        (vec!["en".into()], vec!["zh".into()])
+    );
+    let text = latest["text"].as_str().unwrap();
+    assert!(text.contains("its lakes. (no longer so: user lives in Berlin)"), "{text}");
+    assert!(text.contains("饭后吃。 (已不再成立: user服用华法林)"), "{text}");
+    assert!(left(&latest).is_empty());
+    let marked = answer(json!({"budget_tokens": 2000, "conflicts": "mark"}), &all).unwrap();
+    assert!(!marked["text"].as_str().unwrap().contains("no longer so"), "as it was said");
 }
 
 /// Where there is no room for their words, memories are there by their facts.

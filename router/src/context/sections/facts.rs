@@ -7,7 +7,6 @@ use crate::context::item::{Claim, Item};
 use crate::facts::fact_id;
 use crate::http::time::Time;
 use holdfast_core::Result;
-use holdfast_core::facts::normal::is_chinese;
 use holdfast_proto::v1;
 
 pub(super) fn items(found: &Found) -> Result<Vec<Item>> {
@@ -37,12 +36,10 @@ pub(super) fn items(found: &Found) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// A fact as a line: Chinese without spaces.
+/// A fact as a line, with the day until which it holds.
 fn words(stated: &v1::Stated) -> Option<String> {
     let fact = stated.fact.as_ref()?;
-    // Whom "I" means is in the normal form alone.
-    let parts = [stated.subject.as_str(), &fact.predicate, &fact.object];
-    let mut text = if is_chinese(&fact.predicate) { parts.join("") } else { parts.join(" ") };
+    let mut text = Item::words_of(stated)?;
     if !fact.qualifiers.is_empty() {
         text = format!("{text} {}", fact.qualifiers);
     }

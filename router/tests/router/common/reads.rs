@@ -258,7 +258,9 @@ pub fn recall(
         }
         let current = index.status == Status::Active
             && index.valid_to_us.is_none_or(|to_us| to_us > request.now_us)
-            && !(index.older && request.conflicts() == v1::Conflicts::Latest);
+            && !(index.older
+                && index.importance < HARD_CONSTRAINT
+                && request.conflicts() == v1::Conflicts::Latest);
         let shown = request.conflicts() == v1::Conflicts::All && index.status != Status::Merged;
         let visible = request.include_deprecated || shown || current;
         if !visible {
