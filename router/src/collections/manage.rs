@@ -13,7 +13,7 @@ use crate::http::problem::{Answer, Problem};
 use crate::http::query::NoParams;
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
-use crate::http::{Body, answer};
+use crate::http::{Body, NoBody, answer};
 use crate::lifecycle::erase::{self, What};
 use crate::nodes::Safety;
 use crate::shared::Shared;
@@ -181,6 +181,7 @@ pub(crate) async fn delete(
     State(shared): State<Arc<Shared>>,
     named: Named,
     head: WriteHead,
+    _: NoBody,
 ) -> Answer<Response> {
     let Named { access, name, space } = named;
     access.check(&space, Rights::WRITE)?;

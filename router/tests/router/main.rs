@@ -6,6 +6,7 @@ mod access;
 mod admin;
 mod bad_input;
 mod blocks;
+mod bodies;
 mod chunks;
 mod collections;
 mod common;
