@@ -133,6 +133,13 @@ pub const FEEDBACK_ITEMS_MAX: usize = 1000;
 pub const IDEMPOTENCY_ROWS_MAX: u32 = 10_000;
 /// How long an idempotency row is kept, in microseconds of log time.
 pub const IDEMPOTENCY_KEEP_US: i64 = 24 * 3_600 * 1_000_000;
+/// How long a claim of an id in a collection holds at least, in microseconds of log time: many times as long as a
+/// write may take, so that none is still under way when it ends.
+pub const CLAIM_KEEP_US: i64 = 10 * 60 * 1_000_000;
+/// Most ids that one command claims.
+pub const CLAIMS_MAX: usize = 100;
+/// Most numbers that are kept under the key of one request.
+pub const KEPT_NUMBERS_MAX: usize = 2_000;
 /// How long a tombstone is kept, in microseconds of log time (35 days).
 pub const TOMBSTONE_KEEP_US: i64 = 35 * 24 * 3_600 * 1_000_000;
 /// Most earlier versions that are kept of one memory; the oldest go first.

@@ -1,6 +1,8 @@
 //! New memories.
 
-use super::{Answers, Context, Step, Stop, chunks, delete, facts, links, merged, sessions, update, upkeep};
+use super::{
+    Answers, Context, Step, Stop, chunks, claims, delete, facts, links, merged, sessions, update, upkeep,
+};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
 use crate::intent::is_unsure;
@@ -33,7 +35,9 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, ad
         if let Some(reason) = &answer.0.reason
             && !add.partial
         {
-            return Err(reason.clone().at(format!("memories[{at}].id")).into());
+            let is_claimed = reason.field.as_deref() == Some(claims::CLAIMED_FIELD);
+            let reason = reason.clone();
+            return Err(if is_claimed { reason } else { reason.at(format!("memories[{at}].id")) }.into());
         }
         answers.push(answer);
     }
@@ -92,6 +96,11 @@ fn one<S: State>(
     let id = &item.index.id;
     if let Some(existing) = context.rows.memory(space, id)? {
         return Ok(repeated_id(id, item, &existing));
+    }
+    if item.id_chosen
+        && let Some(reason) = claims::refuse_elsewhere(context, space, id)?
+    {
+        return Ok(rejected(id, reason));
     }
     if let Some(reason) = buried(context, space, origin, item)? {
         return Ok(rejected(id, reason));

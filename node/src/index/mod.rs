@@ -28,7 +28,7 @@ mod tests;
 
 pub use image::{Image, LiveImage, SharedImage};
 pub use search::{
-    Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, Ranks, RelevanceMode, Sight, Trace,
+    Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, Ranks, RelevanceMode, Sight, Standing, Trace,
 };
 pub use settings::{IndexChoice, IndexSettings};
 pub use spaces::{Batch, LoadError, Spaces, Usage};

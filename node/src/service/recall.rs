@@ -75,6 +75,9 @@ impl NodeService {
                 constraints_total: answer.constraints_total,
                 stating,
                 traced,
+                standing: answer
+                    .standing
+                    .map(|standing| v1::Standing { above: standing.above, passing: standing.passing }),
             })
         })
         .await
@@ -209,6 +212,7 @@ impl Search<'_> {
             intent: intent(request),
             situation: situation.as_ref(),
             trace,
+            above: request.above,
             deadline: Some(deadline),
             speakers: request.pool.as_ref().map(|pool| pool.speakers.as_slice()),
             ..Query::default()

@@ -187,6 +187,8 @@ fn commands_wait_for_replicas_that_know_what_they_mean() {
         (space_command(Write::Import(vec![]), None), 7),
         (space_command(Write::Erase(EraseStep::Close { id: "e".into() }), None), 7),
         (space_command(merged::duplicates(0, 0, &[]), None), 7),
+        (space_command(Write::Claim(vec![]), None), 8),
+        (space_command(Write::Keep { numbers: vec![] }, None), 8),
         (Command::Sweep { limit: 1 }, 7),
         (Command::Meta(Box::new(MetaCommand::PutCollection(Default::default()))), 6),
         (Command::Tenant(Box::new(TenantStep::Begin { tenant: "t".into(), id: "e".into() })), 7),
@@ -196,5 +198,5 @@ fn commands_wait_for_replicas_that_know_what_they_mean() {
         assert_eq!(command.known_since(), since, "{command:?}");
         assert!(since <= crate::apply::STATE_VERSION);
     }
-    assert_eq!(crate::apply::STATE_VERSION, 7, "a new version says here what it changes");
+    assert_eq!(crate::apply::STATE_VERSION, 8, "a new version says here what it changes");
 }
