@@ -6,7 +6,7 @@ use holdfast_core::access::{Access, ApiKeyRow, ClusterRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::codec::Stored;
 use holdfast_core::collection::CollectionRow;
-use holdfast_core::command::{Command, MetaCommand};
+use holdfast_core::command::{Command, MetaCommand, Write};
 use holdfast_core::keys::{self, meta};
 use holdfast_core::outcome::Outcome;
 use holdfast_core::shard_map::ShardMap;
@@ -67,6 +67,8 @@ pub enum Fault {
     OneWrite,
     /// Does one write and answers it, then is as [`Fault::CutOff`].
     OneWriteThenCutOff,
+    /// The same with two.
+    TwoWritesThenCutOff,
     /// Says that it leads not, and names nobody.
     Lost,
     /// As [`Fault::Lost`], for the meta group alone.
@@ -81,6 +83,8 @@ pub enum Fault {
     Busy,
     /// Is behind whatever a read asks of a follower, for ever.
     Lagging,
+    /// Answers no read of a space; all else as if nothing were wrong.
+    Stuck,
 }
 
 pub struct FakeNode {
@@ -228,6 +232,11 @@ impl Service {
                 self.node.calls.fetch_add(1, Ordering::SeqCst);
                 Err(refuse(Error::new(ErrorCode::Unavailable, "behind"), v1::Route::Behind, None))
             }
+            Fault::Stuck => {
+                self.node.calls.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                Err(Status::unavailable("connection reset"))
+            }
             _ => self.lead().await,
         }
     }
@@ -283,10 +292,12 @@ impl Service {
             Fault::Slow => tokio::time::sleep(Duration::from_millis(700)).await,
             Fault::None
             | Fault::Lagging
+            | Fault::Stuck
             | Fault::LoseAnswer
             | Fault::MetaLost
             | Fault::OneWrite
-            | Fault::OneWriteThenCutOff => {}
+            | Fault::OneWriteThenCutOff
+            | Fault::TwoWritesThenCutOff => {}
         }
         if leader == self.node.id {
             return Ok(());
@@ -338,7 +349,8 @@ impl Node for Service {
             Command::Space(command) => {
                 access.check(&command.space, Rights::WRITE).map_err(refused)?;
                 self.own(&command.space, request.group)?;
-                assert!(command.idempotency.is_some(), "every write can be repeated");
+                let is_claim = matches!(command.write, Write::Claim(_));
+                assert!(is_claim || command.idempotency.is_some(), "every write can be repeated");
             }
             Command::Meta(_) => assert_eq!(request.group, 0),
             Command::Sweep { .. } | Command::HashPoint | Command::Tenant(_) => panic!("a leader's own"),
@@ -351,6 +363,7 @@ impl Node for Service {
             }
             Fault::OneWrite => self.node.set(Fault::Silent),
             Fault::OneWriteThenCutOff => self.node.set(Fault::CutOff),
+            Fault::TwoWritesThenCutOff => self.node.set(Fault::OneWriteThenCutOff),
             _ => {}
         }
         let outcome = outcome.encode().unwrap();
