@@ -228,6 +228,7 @@ pub(crate) fn request(access: &Access, query: &Query, model: Option<ModelProfile
             cos_dev_prior: model.cos_dev_prior,
         }),
         pool: None,
+        above: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The body of a recall. What is not supported yet is refused, never silently ignored.
+//! The body of a recall.
 
 use super::diverse::DIVERSE_TOP_K_MAX;
 use super::situation::{IntentAsked, Situation, Understood};
@@ -101,8 +101,6 @@ pub(crate) struct Call {
     pub(crate) top_k_default: u32,
     /// The same on a small screen.
     pub(crate) top_k_mobile: u32,
-    /// Whether the call can ask several spaces.
-    pub(crate) spans: bool,
 }
 
 impl Call {
@@ -112,7 +110,7 @@ impl Call {
     }
 
     pub(super) const RECALL: Self =
-        Self { needs_query: true, top_k_default: TOP_K_DEFAULT, top_k_mobile: TOP_K_MOBILE, spans: true };
+        Self { needs_query: true, top_k_default: TOP_K_DEFAULT, top_k_mobile: TOP_K_MOBILE };
 }
 
 /// Both default to now: what is true by what was believed, or what was true by what is believed.
@@ -204,7 +202,6 @@ impl Query {
     }
 
     pub(crate) fn of(body: RecallBody, call: Call) -> Result<Self> {
-        refuse_unsupported(&body, call)?;
         let text = body.query.map(check_text).transpose()?;
         let unit = body.embedding.map(|embedding| embedding.unit("embedding")).transpose()?;
         let model = model_name(unit.is_some(), body.embedding_model)?;
@@ -259,15 +256,6 @@ impl Query {
                 asked => Some(Duration::from_millis(within("deadline_ms", asked, 1, DEADLINE_MS_MAX)?)),
             },
         })
-    }
-}
-
-fn refuse_unsupported(body: &RecallBody, call: Call) -> Result<()> {
-    let asked =
-        [("collections", !call.spans && body.collections.as_ref().is_some_and(|names| !names.0.is_empty()))];
-    match asked.into_iter().find(|(_, asked)| *asked) {
-        Some((field, _)) => Err(Error::invalid(field, format!("{field} is not supported yet; leave it out"))),
-        None => Ok(()),
     }
 }
 

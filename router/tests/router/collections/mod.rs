@@ -1,9 +1,12 @@
 //! Shared collections through the public interface.
 
+mod agreed;
 mod ending;
 mod placing;
 mod recall;
+mod silent;
 mod transfer;
+mod whole;
 
 use crate::access::grant;
 use crate::common::{Api, Letters, Options, TENANT, World};
