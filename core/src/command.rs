@@ -13,7 +13,7 @@ mod upkeep;
 
 use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
-use crate::collection::CollectionRow;
+use crate::collection::{CollectionRow, CollectionSettings};
 use crate::erasure::EraseStep;
 use crate::facts::own::FactRulesRow;
 use crate::limits;
@@ -362,6 +362,8 @@ pub enum MetaCommand {
         /// The id of the erasure, if this begins it.
         id: String,
     },
+    /// What of a shared collection may change, from now on. Since state version 8.
+    SetCollection(CollectionSettings),
 }
 
 stored!(Command);
@@ -381,6 +383,7 @@ impl Command {
             {
                 6
             }
+            Self::Meta(command) if matches!(**command, MetaCommand::SetCollection(_)) => CLAIMS_KNOWN_SINCE,
             Self::Meta(command) if matches!(**command, MetaCommand::EraseTenant { .. }) => {
                 TENANTS_KNOWN_SINCE
             }
@@ -405,6 +408,7 @@ impl Command {
                 // Patterns that cannot be read must not lie in wait for the routers.
                 MetaCommand::SetFactRules { rules, .. } => rules.compile().map(drop),
                 MetaCommand::PutCollection(row) => row.check(),
+                MetaCommand::SetCollection(settings) => settings.check(),
                 MetaCommand::DeleteCollection { tenant, name, .. } => {
                     limits::check_id("tenant", tenant)?;
                     limits::check_id("collection", name)

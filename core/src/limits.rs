@@ -129,6 +129,8 @@ pub const RENDERED_BYTES_MAX: usize = 256 * 1024;
 pub const LIST_ITEMS_MAX: u32 = 1000;
 /// Most outcomes in one feedback call.
 pub const FEEDBACK_ITEMS_MAX: usize = 1000;
+/// Longest time that a collection keeps new memories for which no end is given, in seconds (100 years).
+pub const RETENTION_S_MAX: u64 = 100 * 365 * 24 * 3_600;
 /// Most idempotency rows kept for one space; the oldest go first.
 pub const IDEMPOTENCY_ROWS_MAX: u32 = 10_000;
 /// How long an idempotency row is kept, in microseconds of log time.

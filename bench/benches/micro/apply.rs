@@ -84,6 +84,7 @@ fn kind(command: &Command) -> &'static str {
             MetaCommand::PutCollection(_) => "put_collection",
             MetaCommand::DeleteCollection { .. } => "delete_collection",
             MetaCommand::EraseTenant { .. } => "erase_tenant",
+            MetaCommand::SetCollection(_) => "set_collection",
         },
     }
 }

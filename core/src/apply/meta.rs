@@ -3,7 +3,7 @@
 use super::{ApplyError, Context, Step, tenant as erasing};
 use crate::access::{ApiKeyRow, ClusterRow, Rights, TenantRow};
 use crate::codec::Stored;
-use crate::collection::{CollectionRow, Deletion, Former};
+use crate::collection::{CollectionRow, CollectionSettings, Deletion, Former};
 use crate::command::MetaCommand;
 use crate::facts::own::FactRulesRow;
 use crate::keys::meta;
@@ -40,6 +40,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
             delete_collection(context, &meta::collection(tenant, name), *incarnation, *key_hash)
         }
         MetaCommand::EraseTenant { tenant, id } => erase_tenant(context, tenant, id),
+        MetaCommand::SetCollection(settings) => set_collection(context, settings),
     }
 }
 
@@ -250,6 +251,29 @@ fn make_room_for_collection<S: State>(context: &mut Context<'_, S>, tenant: &str
     Ok(())
 }
 
+/// Changes what of a collection may change. Once more is the same, and makes no new version.
+fn set_collection<S: State>(context: &mut Context<'_, S>, settings: &CollectionSettings) -> Step<Outcome> {
+    check_tenant(context, &settings.tenant)?;
+    let row = context.rows.read::<CollectionRow>(&meta::collection(&settings.tenant, &settings.name))?;
+    match row.filter(|row| row.deleted.is_none()) {
+        None => return refuse(ErrorCode::NotFound, "there is no such collection"),
+        Some(row) if row.incarnation != settings.incarnation => {
+            return refuse(
+                ErrorCode::Conflict,
+                "another collection has the name by now, and nothing of it was changed; read it, and decide again",
+            );
+        }
+        Some(_) => {}
+    }
+    let key = meta::collection_settings(&settings.tenant, &settings.name);
+    let known = context.rows.read::<CollectionSettings>(&key)?;
+    if !known.is_some_and(|known| known.says(settings)) {
+        let version = context.log_index;
+        context.rows.write(key, &CollectionSettings { version, ..settings.clone() })?;
+    }
+    Ok(Outcome::Done)
+}
+
 fn delete_collection<S: State>(
     context: &mut Context<'_, S>,
     key: &[u8],
@@ -266,6 +290,7 @@ fn delete_collection<S: State>(
         Some(row) if row.deleted.is_some() => Ok(Outcome::Done),
         Some(row) => {
             let deleted = Some(Deletion { at_us: context.now_us, key_hash });
+            context.rows.delete(&meta::collection_settings(&row.tenant, &row.name))?;
             context.rows.write(key.to_vec(), &CollectionRow { deleted, ..row })?;
             Ok(Outcome::Done)
         }

@@ -121,6 +121,7 @@ mod tests {
             meta::tenant(tenant),
             meta::fact_rules(tenant),
             meta::collection(tenant, "a"),
+            meta::collection_settings(tenant, "a"),
         ];
         let mut rows: Vec<_> = keys.into_iter().map(|key| (key, vec![1])).collect();
         rows.push((meta::api_key(&api_key.id), api_key.encode().expect("encodes")));

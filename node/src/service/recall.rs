@@ -1,12 +1,14 @@
 use super::reads::Rows;
 use super::{NodeService, facts, refusals, stated, why_not};
 use crate::index::{
-    Answer, AsOf, Beside, Conflicts, Hit, Image, LoadError, Preference, Query, RelevanceMode, SharedImage,
+    Answer, AsOf, Beside, Conflicts, Hit, Image, IndexChoice, LoadError, Preference, Query, RelevanceMode,
+    SharedImage,
 };
 use crate::metrics::{RecallMetrics, Step};
 use crate::shard::ShardState;
 use holdfast_core::access::Rights;
 use holdfast_core::apply::last_applied_us;
+use holdfast_core::collection::IndexKind;
 use holdfast_core::filter::Filter;
 use holdfast_core::intent::Intent;
 use holdfast_core::limits::TOP_K_MAX;
@@ -217,6 +219,9 @@ impl Search<'_> {
             speakers: request.pool.as_ref().map(|pool| pool.speakers.as_slice()),
             ..Query::default()
         };
+        if let Some(wish) = &request.index {
+            state.spaces().choose(space, index_choice(&wish.kind)?, wish.version);
+        }
         let loading = Instant::now();
         let load = || state.spaces().get(space, &state.reader(), deadline).map_err(not_loaded);
         let image = load()?;
@@ -290,6 +295,16 @@ fn model_number(settings: &SpaceRow, request: &v1::RecallRequest) -> Result<Opti
         current.id, current.dims, model.id, model.dims
     );
     Err(Error::invalid("embedding", detail))
+}
+
+fn index_choice(kind: &str) -> Result<IndexChoice, Error> {
+    match IndexKind::from_wire(kind) {
+        Some(IndexKind::Auto) => Ok(IndexChoice::Auto),
+        Some(IndexKind::Exact) => Ok(IndexChoice::Exact),
+        Some(IndexKind::Hnsw) => Ok(IndexChoice::Graph),
+        Some(IndexKind::Ivf) => Ok(IndexChoice::Lists),
+        None => Err(Error::invalid("index", "index is one of auto, exact, hnsw and ivf")),
+    }
 }
 
 fn profile(name: &str) -> Result<Profile, Error> {

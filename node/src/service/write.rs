@@ -2,6 +2,7 @@ use super::{NodeService, deadline, refusals};
 use crate::raft::GroupId;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
+use holdfast_core::collection::CollectionSettings;
 use holdfast_core::command::{Command, MetaCommand, Write};
 use holdfast_core::limits::ATOMIC_BYTES_MAX;
 use holdfast_core::outcome::Outcome;
@@ -91,7 +92,8 @@ fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {
         MetaCommand::SetFactRules { rules, .. } => of_tenant(Some(&rules.tenant)),
         // As for what is in them: who may write to all users of the tenant.
         MetaCommand::PutCollection(row) => access.check(&row.space(0)?, Rights::WRITE),
-        MetaCommand::DeleteCollection { tenant, name, .. } => {
+        MetaCommand::SetCollection(CollectionSettings { tenant, name, .. })
+        | MetaCommand::DeleteCollection { tenant, name, .. } => {
             access.check(&SpaceKey::shared(tenant, name, 0)?, Rights::WRITE)
         }
     }

@@ -138,23 +138,29 @@ impl Call<'_> {
         let Self { shared, access, place, identity } = self;
         let writing = Writing { shared, access, place, identity, deadline };
         let mut homes = writing.homes(&batch, false).await?;
-        self.settle(&mut batch, &homes);
+        self.settle(&mut batch, &homes, now_us);
         batch.embed(embedding, deadline).await?;
         hints::look_up(self.shared, self.access, &homes, &mut batch, deadline).await;
         match self.store_all(&mut batch, &homes, deadline).await {
             // It has stored nothing: another write is taking one of the ids elsewhere.
             Err(problem) if problem.error.field.as_deref() == Some(CLAIMED_FIELD) => {
                 homes = writing.homes(&batch, true).await?;
-                self.settle(&mut batch, &homes);
+                self.settle(&mut batch, &homes, now_us);
                 self.store_all(&mut batch, &homes, deadline).await
             }
             end => end,
         }
     }
 
-    /// Leaves no facts where none are: what rules found in the texts of other partitions than the first.
-    fn settle(self, batch: &mut Batch, homes: &[SpaceKey]) {
+    /// Makes memories what they are where they go: without facts where none are, which rules found in the texts of other
+    /// partitions than the first; and for as long as the collection keeps those for which no end is given.
+    fn settle(self, batch: &mut Batch, homes: &[SpaceKey], now_us: i64) {
+        let until_us = self.place.retention_us().map(|retention_us| now_us.saturating_add(retention_us));
         for (memory, home) in batch.memories_mut(homes) {
+            if memory.index.expires_us.is_none() && !memory.index.pinned {
+                memory.index.expires_us = until_us;
+                memory.chunks.iter_mut().for_each(|chunk| chunk.index.expires_us = until_us);
+            }
             if self.place.collection().is_some() && home.partition() > 0 {
                 without_found_facts(memory);
             }

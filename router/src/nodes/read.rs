@@ -11,7 +11,7 @@ use super::hedge::Hedging;
 use super::missed::Missed;
 use super::topology::{NodeView, Owner};
 use super::{Client, Nodes};
-use crate::http::problem::{Answer, Problem};
+use crate::http::problem::Answer;
 use crate::http::time::{Deadline, millis};
 use futures::future::{Either, select};
 use holdfast_core::space::{Shard, SpaceKey};

@@ -128,7 +128,8 @@ impl Asking<'_> {
         request: v1::RecallRequest,
         deadline: Deadline,
     ) -> Answer<v1::RecallResponse> {
-        let request = v1::RecallRequest { space: Some(space.into()), ..request };
+        let index = self.shared.collections.index_of(space).await;
+        let request = v1::RecallRequest { space: Some(space.into()), index, ..request };
         let ask = |mut client: Client, read| {
             let request = v1::RecallRequest { read: Some(read), ..request.clone() };
             async move { client.recall(request).await }
@@ -142,7 +143,8 @@ impl Asking<'_> {
         request: v1::RecallRequest,
         deadline: Deadline,
     ) -> Answer<v1::RecallStatsResponse> {
-        let request = v1::RecallRequest { space: Some(space.into()), ..request };
+        let index = self.shared.collections.index_of(space).await;
+        let request = v1::RecallRequest { space: Some(space.into()), index, ..request };
         let ask = |mut client: Client, read| {
             let recall = v1::RecallRequest { read: Some(read), ..request.clone() };
             async move { client.recall_stats(v1::RecallStatsRequest { recall: Some(recall) }).await }

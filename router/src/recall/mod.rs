@@ -229,6 +229,7 @@ pub(crate) fn request(access: &Access, query: &Query, model: Option<ModelProfile
         }),
         pool: None,
         above: None,
+        index: None,
     }
 }
 

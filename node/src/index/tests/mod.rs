@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod chosen;
 mod graph_files;
 mod graphs;
 mod history;

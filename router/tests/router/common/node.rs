@@ -46,6 +46,8 @@ pub struct Cluster {
     pub silent_shard: AtomicU16,
     /// A shard of which searches only hear that it has no leader, at once; 0 for none.
     pub refusing_shard: AtomicU16,
+    /// The index that each search wanted, with the version of the wish.
+    pub wished: Mutex<Vec<Option<(String, u64)>>>,
     /// Who owns which slot.
     pub map: Mutex<ShardMap>,
     /// The epoch of the map that nodes tell; those that refuse know the newest one.
@@ -126,6 +128,7 @@ impl Cluster {
             applied: AtomicUsize::new(0),
             silent_shard: AtomicU16::new(0),
             refusing_shard: AtomicU16::new(0),
+            wished: Mutex::default(),
             map: Mutex::new(ShardMap::initial(SHARDS)),
             told_epoch: AtomicU64::new(u64::MAX),
         });
@@ -403,6 +406,8 @@ impl Node for Service {
         self.may_read(request.read.as_ref()).await?;
         let space = self.space(request.access.clone(), request.space.clone())?;
         self.answers(&space).await?;
+        let wish = request.index.as_ref().map(|wish| (wish.kind.clone(), wish.version));
+        self.cluster.wished.lock().unwrap().push(wish);
         let read = request.read;
         let (response, seen) = self.read(&space, read, |state| reads::recall(state, &space, &request))?;
         Ok(Response::new(v1::RecallResponse { seen, ..response }))
@@ -519,6 +524,8 @@ impl Node for Service {
             What::FactRules(tenant) => one(meta::fact_rules(&tenant)),
             What::Collection(of) => one(meta::collection(&of.tenant, &of.name)),
             What::CollectionsOf(tenant) => all(meta::collections(&tenant)),
+            What::CollectionSettings(of) => one(meta::collection_settings(&of.tenant, &of.name)),
+            What::SettingsOfCollections(tenant) => all(meta::settings_of_collections(&tenant)),
             What::KeysOf(keys) => all(meta::api_keys())
                 .into_iter()
                 .filter(|row| {
