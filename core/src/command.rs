@@ -18,6 +18,7 @@ use crate::erasure::EraseStep;
 use crate::facts::own::FactRulesRow;
 use crate::limits;
 use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement, Status};
+use crate::score::own::ScoringRow;
 use crate::space::SpaceKey;
 use crate::tenant::TenantStep;
 use crate::tiers::block::{BlockChange, BlockWrite};
@@ -364,6 +365,13 @@ pub enum MetaCommand {
     },
     /// What of a shared collection may change, from now on. Since state version 8.
     SetCollection(CollectionSettings),
+    /// How the memories of a tenant are scored from now on, in place of what was set before. Since state version 8.
+    SetScoring {
+        /// The settings; apply sets their version and time.
+        scoring: ScoringRow,
+        /// Only if this is the version of those before; 0 if there are none.
+        if_version: Option<u64>,
+    },
 }
 
 stored!(Command);
@@ -383,7 +391,11 @@ impl Command {
             {
                 6
             }
-            Self::Meta(command) if matches!(**command, MetaCommand::SetCollection(_)) => CLAIMS_KNOWN_SINCE,
+            Self::Meta(command)
+                if matches!(**command, MetaCommand::SetCollection(_) | MetaCommand::SetScoring { .. }) =>
+            {
+                CLAIMS_KNOWN_SINCE
+            }
             Self::Meta(command) if matches!(**command, MetaCommand::EraseTenant { .. }) => {
                 TENANTS_KNOWN_SINCE
             }
@@ -409,6 +421,7 @@ impl Command {
                 MetaCommand::SetFactRules { rules, .. } => rules.compile().map(drop),
                 MetaCommand::PutCollection(row) => row.check(),
                 MetaCommand::SetCollection(settings) => settings.check(),
+                MetaCommand::SetScoring { scoring, .. } => scoring.check(),
                 MetaCommand::DeleteCollection { tenant, name, .. } => {
                     limits::check_id("tenant", tenant)?;
                     limits::check_id("collection", name)

@@ -9,6 +9,7 @@ use crate::http::layers;
 use crate::http::slot::BODY_PIECE_BYTES;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
+use crate::scoring::ScoringCache;
 use crate::shared::Shared;
 use crate::tokenizer::Tokenizer;
 use crate::work::{Embedding, WorkPool};
@@ -116,6 +117,7 @@ impl Router {
             drain: Drain::new(config.drain_delay),
             keys: KeyCache::new(),
             fact_rules: FactRulesCache::new(),
+            scoring: ScoringCache::new(),
             collections,
             work,
             embedding,

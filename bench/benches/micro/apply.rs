@@ -85,6 +85,7 @@ fn kind(command: &Command) -> &'static str {
             MetaCommand::DeleteCollection { .. } => "delete_collection",
             MetaCommand::EraseTenant { .. } => "erase_tenant",
             MetaCommand::SetCollection(_) => "set_collection",
+            MetaCommand::SetScoring { .. } => "set_scoring",
         },
     }
 }

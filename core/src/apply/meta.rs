@@ -9,6 +9,7 @@ use crate::facts::own::FactRulesRow;
 use crate::keys::meta;
 use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX, IDEMPOTENCY_KEEP_US};
 use crate::outcome::Outcome;
+use crate::score::own::ScoringRow;
 use crate::space::SHARDS_MAX;
 use crate::state::State;
 use crate::tenant::TENANTS_GOING_MAX;
@@ -41,6 +42,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
         }
         MetaCommand::EraseTenant { tenant, id } => erase_tenant(context, tenant, id),
         MetaCommand::SetCollection(settings) => set_collection(context, settings),
+        MetaCommand::SetScoring { scoring, if_version } => set_scoring(context, scoring, *if_version),
     }
 }
 
@@ -113,6 +115,25 @@ fn set_fact_rules<S: State>(
         return Err(Error::new(ErrorCode::Conflict, detail).at("version").into());
     }
     let row = FactRulesRow { version: version + 1, updated_us: context.now_us, ..rules.clone() };
+    context.rows.write(key, &row)?;
+    Ok(Outcome::Done)
+}
+
+fn set_scoring<S: State>(
+    context: &mut Context<'_, S>,
+    scoring: &ScoringRow,
+    if_version: Option<u64>,
+) -> Step<Outcome> {
+    check_tenant(context, &scoring.tenant)?;
+    let key = meta::scoring(&scoring.tenant);
+    let version = context.rows.read::<ScoringRow>(&key)?.map_or(0, |before| before.version);
+    if let Some(expected) = if_version.filter(|expected| *expected != version) {
+        let detail = format!(
+            "the settings have version {version}, not {expected}; read them again and repeat the change"
+        );
+        return Err(Error::new(ErrorCode::Conflict, detail).at("version").into());
+    }
+    let row = ScoringRow { version: version + 1, updated_us: context.now_us, ..scoring.clone() };
     context.rows.write(key, &row)?;
     Ok(Outcome::Done)
 }

@@ -12,6 +12,7 @@ const API_KEY: u8 = 3;
 const FACT_RULES: u8 = 4;
 const COLLECTION: u8 = 5;
 const COLLECTION_SETTINGS: u8 = 6;
+const SCORING: u8 = 9;
 
 fn row(kind: u8, id: &str) -> Vec<u8> {
     let mut key = prefixed(META_ROWS, &[kind]);
@@ -42,6 +43,11 @@ pub fn api_key(id: &str) -> Vec<u8> {
 /// The key of a [`FactRulesRow`](crate::facts::own::FactRulesRow), by its tenant.
 pub fn fact_rules(tenant: &str) -> Vec<u8> {
     row(FACT_RULES, tenant)
+}
+
+/// The key of a [`ScoringRow`](crate::score::own::ScoringRow), by its tenant.
+pub fn scoring(tenant: &str) -> Vec<u8> {
+    row(SCORING, tenant)
 }
 
 /// The prefix of all API keys.
@@ -86,6 +92,7 @@ pub(super) fn is_of(key: &[u8], value: &[u8], tenant: &str) -> Result<bool, Code
         Some(&TENANT) => Ok(key == self::tenant(tenant)),
         Some(&API_KEY) => Ok(ApiKeyRow::decode(value)?.tenant == tenant),
         Some(&FACT_RULES) => Ok(key == fact_rules(tenant)),
+        Some(&SCORING) => Ok(key == scoring(tenant)),
         Some(&COLLECTION) => Ok(key.starts_with(&collections(tenant))),
         Some(&COLLECTION_SETTINGS) => Ok(key.starts_with(&settings_of_collections(tenant))),
         _ => Ok(false),

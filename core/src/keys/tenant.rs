@@ -120,6 +120,7 @@ mod tests {
             erasure::open_key(&space, "e"),
             meta::tenant(tenant),
             meta::fact_rules(tenant),
+            meta::scoring(tenant),
             meta::collection(tenant, "a"),
             meta::collection_settings(tenant, "a"),
         ];

@@ -187,6 +187,7 @@ impl Search<'_> {
             relevance,
             profile: profile(&request.profile)?,
             weights: request.weights.as_ref().map(weights).transpose()?,
+            tau_hours: request.tau_hours,
             recipe,
             prior,
             filter: (!filter.is_all()).then_some(filter),

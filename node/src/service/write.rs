@@ -90,6 +90,7 @@ fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {
         }
         MetaCommand::RevokeKey { tenant, .. } => of_tenant(tenant.as_deref()),
         MetaCommand::SetFactRules { rules, .. } => of_tenant(Some(&rules.tenant)),
+        MetaCommand::SetScoring { scoring, .. } => of_tenant(Some(&scoring.tenant)),
         // As for what is in them: who may write to all users of the tenant.
         MetaCommand::PutCollection(row) => access.check(&row.space(0)?, Rights::WRITE),
         MetaCommand::SetCollection(CollectionSettings { tenant, name, .. })

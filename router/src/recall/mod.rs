@@ -101,6 +101,7 @@ async fn run(recall: Recall<'_>, mut query: Query, deadline: Deadline) -> Answer
     let spaces = fan_out::spaces(shared, access, place, &query.collections, deadline).await?;
 
     let embedding = Instant::now();
+    query.fill(&shared.scoring.of(&shared.nodes, &access.tenant, deadline).await?);
     let model = embed(shared, &mut query, deadline).await?;
     let embed = micros_since(embedding);
 
@@ -230,6 +231,7 @@ pub(crate) fn request(access: &Access, query: &Query, model: Option<ModelProfile
         pool: None,
         above: None,
         index: None,
+        tau_hours: query.tau_hours,
     }
 }
 

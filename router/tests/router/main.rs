@@ -19,6 +19,7 @@ mod memories;
 mod procedures;
 mod reads;
 mod recall;
+mod scoring;
 mod sessions;
 mod tasks;
 mod tenants;

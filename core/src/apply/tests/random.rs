@@ -192,6 +192,13 @@ fn commands_wait_for_replicas_that_know_what_they_mean() {
         (Command::Sweep { limit: 1 }, 7),
         (Command::Meta(Box::new(MetaCommand::PutCollection(Default::default()))), 6),
         (Command::Meta(Box::new(MetaCommand::SetCollection(Default::default()))), 8),
+        (
+            Command::Meta(Box::new(MetaCommand::SetScoring {
+                scoring: Default::default(),
+                if_version: None,
+            })),
+            8,
+        ),
         (Command::Tenant(Box::new(TenantStep::Begin { tenant: "t".into(), id: "e".into() })), 7),
         (Command::Meta(Box::new(MetaCommand::EraseTenant { tenant: "t".into(), id: "e".into() })), 7),
     ];

@@ -48,6 +48,8 @@ pub struct Cluster {
     pub refusing_shard: AtomicU16,
     /// The index that each search wanted, with the version of the wish.
     pub wished: Mutex<Vec<Option<(String, u64)>>>,
+    /// By what the last search was scored: profile, weights, tau.
+    pub scored_by: Mutex<(String, Option<[f32; 4]>, Option<f64>)>,
     /// Who owns which slot.
     pub map: Mutex<ShardMap>,
     /// The epoch of the map that nodes tell; those that refuse know the newest one.
@@ -129,6 +131,7 @@ impl Cluster {
             silent_shard: AtomicU16::new(0),
             refusing_shard: AtomicU16::new(0),
             wished: Mutex::default(),
+            scored_by: Mutex::default(),
             map: Mutex::new(ShardMap::initial(SHARDS)),
             told_epoch: AtomicU64::new(u64::MAX),
         });
@@ -408,6 +411,8 @@ impl Node for Service {
         self.answers(&space).await?;
         let wish = request.index.as_ref().map(|wish| (wish.kind.clone(), wish.version));
         self.cluster.wished.lock().unwrap().push(wish);
+        let weights = request.weights.map(|w| [w.relevance, w.recency, w.importance, w.frequency]);
+        *self.cluster.scored_by.lock().unwrap() = (request.profile.clone(), weights, request.tau_hours);
         let read = request.read;
         let (response, seen) = self.read(&space, read, |state| reads::recall(state, &space, &request))?;
         Ok(Response::new(v1::RecallResponse { seen, ..response }))
@@ -522,6 +527,7 @@ impl Node for Service {
             What::Tenants(_) => all(meta::tenants()),
             What::Cluster(_) => one(meta::cluster()),
             What::FactRules(tenant) => one(meta::fact_rules(&tenant)),
+            What::Scoring(tenant) => one(meta::scoring(&tenant)),
             What::Collection(of) => one(meta::collection(&of.tenant, &of.name)),
             What::CollectionsOf(tenant) => all(meta::collections(&tenant)),
             What::CollectionSettings(of) => one(meta::collection_settings(&of.tenant, &of.name)),
