@@ -38,10 +38,10 @@ pub(crate) async fn claim(
     for claim in wanted {
         by_home.entry(home_of(collection, &claim.id)).or_default().push(claim);
     }
-    let steps = by_home.into_iter().flat_map(|(home, claims)| {
-        let steps: Vec<_> = claims.chunks(CLAIMS_MAX).map(|step| (home, step.to_vec())).collect();
-        steps
-    });
+    let in_steps = |(home, claims): (u8, Vec<Claim>)| {
+        claims.chunks(CLAIMS_MAX).map(|step| (home, step.to_vec())).collect::<Vec<_>>()
+    };
+    let steps = by_home.into_iter().flat_map(in_steps);
     let settle = |(home, claims): (u8, Vec<Claim>)| async move {
         let space = collection.space(home)?;
         let count = claims.len();

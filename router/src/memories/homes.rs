@@ -51,17 +51,26 @@ impl Writing<'_> {
         let claims_all = claims_all || batch.partial || self.identity.is_given || !is_one;
         let belongs = self.claims(collection, &memories, &wanted, claims_all).await?;
         let places = self.places(&spaces, &memories).await?;
-        let mut homes = Vec::with_capacity(wanted.len());
+        let (mut homes, mut fixed) = (Vec::with_capacity(wanted.len()), Vec::with_capacity(wanted.len()));
         for (at, (memory, wanted)) in memories.iter().zip(&wanted).enumerate() {
             let known = memory.and_then(|memory| places.of(&memory.index.id));
             let claimed = memory.and_then(|memory| belongs.get(&memory.index.id));
-            let home = known.unwrap_or_else(|| usize::from(*claimed.unwrap_or(wanted)));
+            // Where it is, or where another write is taking it.
+            let elsewhere = known.or(claimed.filter(|claimed| *claimed != wanted).map(|at| usize::from(*at)));
+            let home = elsewhere.unwrap_or_else(|| usize::from(*wanted));
             if known.is_none() && home > 0 && memory.is_some_and(is_stated) {
                 return Err(within(at, used_elsewhere()).into());
             }
+            fixed.push(elsewhere.is_some());
             homes.push(home as u64);
         }
-        let kept = keep(self.shared, self.access, self.place, self.identity, homes, self.deadline).await?;
+        let kept =
+            keep(self.shared, self.access, self.place, self.identity, homes.clone(), self.deadline).await?;
+        let has_moved =
+            homes.iter().zip(&kept).zip(&fixed).any(|((home, kept), fixed)| *fixed && home != kept);
+        if has_moved {
+            return Err(moved_since().into());
+        }
         if kept.len() != batch.items.len() {
             return Err(wrong("a request was answered for another number of memories than it has"));
         }
@@ -108,6 +117,13 @@ fn used_elsewhere() -> Error {
     let detail = "a memory of this id was written to another partition of the collection a moment ago, where no facts \
                   are; choose another id, or retry in twenty minutes";
     Error::new(ErrorCode::Conflict, detail).at("id")
+}
+
+/// The answer to a repetition that would store a memory where it belonged when the request was made first.
+fn moved_since() -> Error {
+    let detail = "another write has taken an id of this request elsewhere since it was made first, so that it cannot be \
+                  answered as then; read the memory, and make a new key";
+    Error::new(ErrorCode::Conflict, detail).at("Idempotency-Key")
 }
 
 fn wrong(detail: &str) -> Problem {
