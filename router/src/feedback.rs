@@ -94,12 +94,13 @@ impl Call<'_> {
         for (at, home) in homes.iter().enumerate() {
             by_home.entry(*home).or_default().push(at);
         }
-        let recording = by_home.iter().filter_map(|(home, places)| {
-            let space = usize::try_from(*home).ok().and_then(|home| spaces.get(home))?;
-            let items: Vec<FeedbackItem> = places.iter().filter_map(|at| items.get(*at)).cloned().collect();
-            Some(async move { (places, self.record_in(space, items).await) })
-        });
-        let ended: Vec<_> = stream::iter(recording).buffer_unordered(AT_ONCE).collect().await;
+        let mut parts = Vec::with_capacity(by_home.len());
+        for (home, places) in by_home {
+            let Some(space) = usize::try_from(home).ok().and_then(|home| spaces.get(home)) else { continue };
+            let given = places.iter().filter_map(|at| items.get(*at)).cloned().collect();
+            parts.push(self.part(space.clone(), places, given));
+        }
+        let ended: Vec<_> = stream::iter(parts).buffer_unordered(AT_ONCE).collect().await;
         let some_recorded = ended.iter().any(|(_, written)| written.is_ok());
         // Those that no partition has heard of.
         let mut all: Vec<ItemOutcome> = items.iter().map(|item| unknown(&item.id)).collect();
@@ -129,6 +130,17 @@ impl Call<'_> {
         }
         let detail = "a request was answered for another number of memories than it has";
         Err(Problem::new(ErrorCode::Internal, detail))
+    }
+
+    /// What became of the memories of one partition, which stand at these places of the request.
+    async fn part(
+        self,
+        space: SpaceKey,
+        places: Vec<usize>,
+        items: Vec<FeedbackItem>,
+    ) -> (Vec<usize>, Answer<Written>) {
+        let written = self.record_in(&space, items).await;
+        (places, written)
     }
 
     async fn record_in(self, space: &SpaceKey, items: Vec<FeedbackItem>) -> Answer<Written> {
