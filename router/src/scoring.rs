@@ -32,32 +32,27 @@ impl ScoringCache {
         Self { fresh: cache(KNOWN_FOR), stale: cache(STALE_FOR) }
     }
 
-    /// The settings of a tenant. Requests that come together read them once.
-    pub(crate) async fn of(
-        &self,
-        nodes: &Nodes,
-        tenant: &str,
-        deadline: Deadline,
-    ) -> Answer<Arc<ScoringRow>> {
-        let known = self.stale.get(tenant).await;
-        let limit = if known.is_some() { REFRESH_MAX.min(deadline.left()) } else { deadline.left() };
+    /// The settings of a tenant. Requests that come together read them once. While the meta group does not answer they are
+    /// those that were read last, or the built-in ones: recalls go on without it.
+    pub(crate) async fn of(&self, nodes: &Nodes, tenant: &str, deadline: Deadline) -> Arc<ScoringRow> {
         let ask = async {
+            let limit = REFRESH_MAX.min(deadline.left());
             let row = Arc::new(read(nodes, tenant, Deadline::after(limit)).await?);
             self.stale.insert(tenant.to_owned(), Arc::clone(&row)).await;
             Ok::<_, Problem>(row)
         };
-        match (self.fresh.try_get_with_by_ref(tenant, ask).await, known) {
-            (Ok(row), _) => Ok(row),
-            (Err(_), Some(known)) => {
-                tracing::warn!(
-                    tenant,
-                    "the meta group does not answer; scores are made by the settings of before"
-                );
+        match self.fresh.try_get_with_by_ref(tenant, ask).await {
+            Ok(row) => row,
+            Err(problem) => {
+                let known = self.stale.get(tenant).await;
+                let by = if known.is_some() { "those of before" } else { "the built-in ones" };
+                let why = &problem.error;
+                tracing::warn!(tenant, %why, "the settings of scores cannot be read; it is gone by {by}");
+                let known = known.unwrap_or_default();
                 // Asked again after a while, not by every request.
                 self.fresh.insert(tenant.to_owned(), Arc::clone(&known)).await;
-                Ok(known)
+                known
             }
-            (Err(problem), None) => Err(Problem::clone(&problem)),
         }
     }
 

@@ -101,7 +101,7 @@ async fn run(recall: Recall<'_>, mut query: Query, deadline: Deadline) -> Answer
     let spaces = fan_out::spaces(shared, access, place, &query.collections, deadline).await?;
 
     let embedding = Instant::now();
-    let scoring = shared.scoring.of(&shared.nodes, &access.tenant, deadline).await?;
+    let scoring = shared.scoring.of(&shared.nodes, &access.tenant, deadline).await;
     query.fill(&scoring);
     let model = embed(shared, &mut query, deadline).await?;
     let embed = micros_since(embedding);

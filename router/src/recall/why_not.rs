@@ -128,7 +128,7 @@ pub(crate) async fn why_not(
     )?;
     let deadline = Deadline::of(started, query.deadline.unwrap_or(shared.config.read_timeout));
     let spaces = fan_out::spaces(&shared, &access, &place, &query.collections, deadline).await?;
-    let scoring = shared.scoring.of(&shared.nodes, &access.tenant, deadline).await?;
+    let scoring = shared.scoring.of(&shared.nodes, &access.tenant, deadline).await;
     query.fill(&scoring);
     let model = embed(&shared, &mut query, deadline).await?;
     let top_k = query.top_k;
