@@ -143,7 +143,10 @@ fn an_embedding_service_needs_its_model_and_dimensions() {
     }
     for role in [Role::Router, Role::Nobody] {
         let error = one_error(None, &[SEEDS, MODEL], &[], role);
-        assert!(error.contains("embedder.model") && error.contains("embedder.url is not set"), "{error}");
+        assert!(
+            error.contains("HOLDFAST_EMBEDDER__MODEL") && error.contains("embedder.url is not set"),
+            "{error}"
+        );
     }
 }
 

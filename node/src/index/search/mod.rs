@@ -171,7 +171,8 @@ fn held(then: &AsOf<'_>, columns: &Columns, at: usize) -> bool {
         Some(held) if states => *held,
         _ => {
             columns.created_us[at] <= then.recorded_us
-                && columns.retracted_us[at] > then.recorded_us
+                // Nothing is later than what is never taken back, not even the end of all times.
+                && (columns.retracted_us[at] == i64::MAX || columns.retracted_us[at] > then.recorded_us)
                 && (!has_begin || columns.event_us[at].max(columns.valid_from_us[at]) <= then.valid_us)
                 && columns.valid_to_us[at] > then.valid_us
         }
