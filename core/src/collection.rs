@@ -86,7 +86,22 @@ pub struct CollectionSettings {
 
 stored!(CollectionSettings);
 
-impl CollectionSettings {
+/// What is to change of a collection; what is missing stays as it is when this is applied.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectionChange {
+    /// Whose it is.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
+    /// As [`CollectionRow::incarnation`].
+    pub incarnation: u64,
+    /// Which index answers.
+    pub index: Option<IndexKind>,
+    /// As [`CollectionSettings::retention_s`].
+    pub retention_s: Option<Option<u64>>,
+}
+
+impl CollectionChange {
     /// Checks what came over the wire.
     ///
     /// # Errors
@@ -94,7 +109,7 @@ impl CollectionSettings {
     pub fn check(&self) -> Result<()> {
         check_id("tenant", &self.tenant)?;
         check_id("collection", &self.name)?;
-        match self.retention_s {
+        match self.retention_s.flatten() {
             Some(ttl_s) if !(1..=RETENTION_S_MAX).contains(&ttl_s) => {
                 let detail =
                     format!("ttl_s is {ttl_s}; give 1 to {RETENTION_S_MAX} seconds, or null for ever");
@@ -102,12 +117,6 @@ impl CollectionSettings {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Whether the two say the same.
-    pub fn says(&self, other: &Self) -> bool {
-        (self.incarnation, self.index, self.retention_s)
-            == (other.incarnation, other.index, other.retention_s)
     }
 }
 

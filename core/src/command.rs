@@ -13,7 +13,7 @@ mod upkeep;
 
 use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
-use crate::collection::{CollectionRow, CollectionSettings};
+use crate::collection::{CollectionChange, CollectionRow};
 use crate::erasure::EraseStep;
 use crate::facts::own::FactRulesRow;
 use crate::limits;
@@ -53,7 +53,7 @@ pub enum Command {
 }
 
 /// The first version of the state machine that takes memories in and out as this one does ([`Command::known_since`]).
-pub const MEMORIES_KNOWN_SINCE: u32 = 7;
+pub const MEMORIES_KNOWN_SINCE: u32 = 8;
 
 /// The first version of the state machine that erases tenants.
 pub const TENANTS_KNOWN_SINCE: u32 = 7;
@@ -364,7 +364,7 @@ pub enum MetaCommand {
         id: String,
     },
     /// What of a shared collection may change, from now on. Since state version 8.
-    SetCollection(CollectionSettings),
+    SetCollection(CollectionChange),
     /// How the memories of a tenant are scored from now on, in place of what was set before. Since state version 8.
     SetScoring {
         /// The settings; apply sets their version and time.

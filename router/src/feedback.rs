@@ -100,8 +100,16 @@ impl Call<'_> {
             let given = places.iter().filter_map(|at| items.get(*at)).cloned().collect();
             parts.push(self.part(space.clone(), places, given));
         }
-        let ended: Vec<_> = stream::iter(parts).buffer_unordered(AT_ONCE).collect().await;
-        let some_recorded = ended.iter().any(|(_, written)| written.is_ok());
+        let ended: Vec<_> = stream::iter(parts).buffered(AT_ONCE).collect().await;
+        // What is open for one part is open for the request, whichever part's error is told.
+        let is_done = |written: &Answer<Written>| match written {
+            Ok(_) => true,
+            Err(problem) => matches!(
+                problem.error.code,
+                ErrorCode::UnknownOutcome | ErrorCode::Corrupted | ErrorCode::Internal
+            ),
+        };
+        let some_recorded = ended.iter().any(|(_, written)| is_done(written));
         // Those that no partition has heard of.
         let mut all: Vec<ItemOutcome> = items.iter().map(|item| unknown(&item.id)).collect();
         let mut seen = Vec::new();
@@ -121,7 +129,7 @@ impl Call<'_> {
     async fn homes(self, spaces: &[SpaceKey], items: &[FeedbackItem]) -> Answer<Vec<u64>> {
         let Self { shared, access, place, identity, deadline } = self;
         let ids: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
-        let wish = ReadWish { level: Level::Session, token: Token::new(&access.tenant) };
+        let wish = ReadWish { level: Level::Linearizable, token: Token::new(&access.tenant) };
         let places = locate(shared, access, spaces, &ids, &wish, deadline).await?;
         let found = ids.iter().map(|id| places.of(id).map_or(NOWHERE, |at| at as u64)).collect();
         let kept = keep(shared, access, place, identity, found, deadline).await?;

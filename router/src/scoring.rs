@@ -36,7 +36,8 @@ impl ScoringCache {
     /// those that were read last, or the built-in ones: recalls go on without it.
     pub(crate) async fn of(&self, nodes: &Nodes, tenant: &str, deadline: Deadline) -> Arc<ScoringRow> {
         let ask = async {
-            let limit = REFRESH_MAX.min(deadline.left());
+            // The recall itself needs the rest of its time.
+            let limit = REFRESH_MAX.min(deadline.left() / 4);
             let row = Arc::new(read(nodes, tenant, Deadline::after(limit)).await?);
             self.stale.insert(tenant.to_owned(), Arc::clone(&row)).await;
             Ok::<_, Problem>(row)

@@ -129,7 +129,7 @@ fn space(write: Write, key_hash: u128) -> Command {
 
 /// A hundred ids that are claimed for another partition than this one.
 fn claim_100() -> Command {
-    let claim = |number: u32| IdClaim { id: format!("new-{number}"), partition: 1 };
+    let claim = |number: u32| IdClaim { id: format!("new-{number}"), partition: 1, obeys: true };
     let space = SpaceKey::shared("bench", "kb", 0).unwrap();
     let write = Write::Claim((0..100).map(claim).collect());
     Command::Space(Box::new(SpaceCommand { space, idempotency: None, write }))

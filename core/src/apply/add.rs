@@ -95,7 +95,13 @@ fn one<S: State>(
 ) -> Step<(ItemOutcome, IdempotencyItem)> {
     let id = &item.index.id;
     if let Some(existing) = context.rows.memory(space, id)? {
-        return Ok(repeated_id(id, item, &existing));
+        let expires_us = context.rows.index_row(space, existing.seq)?.expires_us;
+        let has_expired = expires_us.is_some_and(|at_us| at_us <= context.now_us);
+        if !has_expired || existing.chunk.is_some() {
+            return Ok(repeated_id(id, item, &existing));
+        }
+        // It only waits to be swept, and nobody is shown it any more.
+        delete::remove(context, space, id, &existing, delete::Rest::Due)?;
     }
     if item.id_chosen
         && let Some(reason) = claims::refuse_elsewhere(context, space, id)?

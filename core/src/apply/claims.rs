@@ -32,6 +32,10 @@ pub(super) fn apply<S: State>(
             space.partition()
         } else {
             let partition = holder(context, space, &claim.id)?.unwrap_or(claim.partition);
+            if partition != claim.partition && !claim.obeys {
+                answers.push(recorded(claim.id.clone(), partition.into()));
+                continue;
+            }
             // It holds as long as the last one who relies on it needs.
             let key = keys::claim::key(space, period, &claim.id);
             if !context.rows.exists(&key)? {

@@ -3,7 +3,7 @@
 use super::{ApplyError, Context, Step, tenant as erasing};
 use crate::access::{ApiKeyRow, ClusterRow, Rights, TenantRow};
 use crate::codec::Stored;
-use crate::collection::{CollectionRow, CollectionSettings, Deletion, Former};
+use crate::collection::{CollectionChange, CollectionRow, CollectionSettings, Deletion, Former};
 use crate::command::MetaCommand;
 use crate::facts::own::FactRulesRow;
 use crate::keys::meta;
@@ -41,7 +41,7 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
             delete_collection(context, &meta::collection(tenant, name), *incarnation, *key_hash)
         }
         MetaCommand::EraseTenant { tenant, id } => erase_tenant(context, tenant, id),
-        MetaCommand::SetCollection(settings) => set_collection(context, settings),
+        MetaCommand::SetCollection(change) => set_collection(context, change),
         MetaCommand::SetScoring { scoring, if_version } => set_scoring(context, scoring, *if_version),
     }
 }
@@ -273,12 +273,12 @@ fn make_room_for_collection<S: State>(context: &mut Context<'_, S>, tenant: &str
 }
 
 /// Changes what of a collection may change. Once more is the same, and makes no new version.
-fn set_collection<S: State>(context: &mut Context<'_, S>, settings: &CollectionSettings) -> Step<Outcome> {
-    check_tenant(context, &settings.tenant)?;
-    let row = context.rows.read::<CollectionRow>(&meta::collection(&settings.tenant, &settings.name))?;
+fn set_collection<S: State>(context: &mut Context<'_, S>, change: &CollectionChange) -> Step<Outcome> {
+    check_tenant(context, &change.tenant)?;
+    let row = context.rows.read::<CollectionRow>(&meta::collection(&change.tenant, &change.name))?;
     match row.filter(|row| row.deleted.is_none()) {
         None => return refuse(ErrorCode::NotFound, "there is no such collection"),
-        Some(row) if row.incarnation != settings.incarnation => {
+        Some(row) if row.incarnation != change.incarnation => {
             return refuse(
                 ErrorCode::Conflict,
                 "another collection has the name by now, and nothing of it was changed; read it, and decide again",
@@ -286,11 +286,19 @@ fn set_collection<S: State>(context: &mut Context<'_, S>, settings: &CollectionS
         }
         Some(_) => {}
     }
-    let key = meta::collection_settings(&settings.tenant, &settings.name);
+    let key = meta::collection_settings(&change.tenant, &change.name);
     let known = context.rows.read::<CollectionSettings>(&key)?;
-    if !known.is_some_and(|known| known.says(settings)) {
-        let version = context.log_index;
-        context.rows.write(key, &CollectionSettings { version, ..settings.clone() })?;
+    let known = known.filter(|known| known.incarnation == change.incarnation).unwrap_or_default();
+    let settings = CollectionSettings {
+        tenant: change.tenant.clone(),
+        name: change.name.clone(),
+        incarnation: change.incarnation,
+        index: change.index.unwrap_or(known.index),
+        retention_s: change.retention_s.unwrap_or(known.retention_s),
+        version: known.version,
+    };
+    if settings != known {
+        context.rows.write(key, &CollectionSettings { version: context.log_index, ..settings })?;
     }
     Ok(Outcome::Done)
 }

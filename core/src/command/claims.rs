@@ -12,6 +12,8 @@ pub struct Claim {
     pub id: String,
     /// The partition of the collection.
     pub partition: u8,
+    /// Whether the memory goes where the answer says. Else the claim of another one is answered and not renewed.
+    pub obeys: bool,
 }
 
 /// Checks the claims of one command.

@@ -11,7 +11,7 @@ const TENANT: u8 = 2;
 const API_KEY: u8 = 3;
 const FACT_RULES: u8 = 4;
 const COLLECTION: u8 = 5;
-const COLLECTION_SETTINGS: u8 = 6;
+const COLLECTION_SETTINGS: u8 = 7;
 const SCORING: u8 = 9;
 
 fn row(kind: u8, id: &str) -> Vec<u8> {

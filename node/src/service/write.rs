@@ -2,7 +2,7 @@ use super::{NodeService, deadline, refusals};
 use crate::raft::GroupId;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
-use holdfast_core::collection::CollectionSettings;
+use holdfast_core::collection::CollectionChange;
 use holdfast_core::command::{Command, MetaCommand, Write};
 use holdfast_core::limits::ATOMIC_BYTES_MAX;
 use holdfast_core::outcome::Outcome;
@@ -93,7 +93,7 @@ fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {
         MetaCommand::SetScoring { scoring, .. } => of_tenant(Some(&scoring.tenant)),
         // As for what is in them: who may write to all users of the tenant.
         MetaCommand::PutCollection(row) => access.check(&row.space(0)?, Rights::WRITE),
-        MetaCommand::SetCollection(CollectionSettings { tenant, name, .. })
+        MetaCommand::SetCollection(CollectionChange { tenant, name, .. })
         | MetaCommand::DeleteCollection { tenant, name, .. } => {
             access.check(&SpaceKey::shared(tenant, name, 0)?, Rights::WRITE)
         }

@@ -24,7 +24,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use holdfast_core::Error;
 use holdfast_core::access::{Access, Rights};
-use holdfast_core::collection::{CollectionRow, CollectionSettings, Former, IndexKind};
+use holdfast_core::collection::{CollectionChange, CollectionRow, Former, IndexKind};
 use holdfast_core::command::{Command, Idempotency, MetaCommand};
 use holdfast_core::limits::{COLLECTION_PARTITIONS_MAX, IDEMPOTENCY_KEEP_US};
 use holdfast_core::memory::ModelTag;
@@ -96,44 +96,39 @@ pub(crate) async fn put(
     let deadline = Deadline::after(shared.config.write_timeout);
     let known = read(&shared.nodes, &access.tenant, &name, deadline).await?;
     let known = known.filter(|known| known.deleted.is_none());
-    let before = match &known {
-        Some(known) => read_settings(&shared.nodes, known, deadline).await?,
-        None => {
-            CollectionSettings { tenant: access.tenant.clone(), name: name.clone(), ..Default::default() }
-        }
-    };
-    let settings = settings(&asked, before)?;
+    let change = change(&access, &name, &asked)?;
     let row = wanted(&shared, &access, &name, asked, known.as_ref())?;
     let command = Command::Meta(Box::new(MetaCommand::PutCollection(row)));
     // Once more is the same.
     shared.nodes.propose(&access, Shard::META, &command, Safety::Repeatable, deadline).await?;
     shared.collections.forget(&access.tenant, &name).await;
     let row = read(&shared.nodes, &access.tenant, &name, deadline).await?.ok_or_else(no_such_collection)?;
-    let settings = CollectionSettings { incarnation: row.incarnation, ..settings };
-    if !read_settings(&shared.nodes, &row, deadline).await?.says(&settings) {
-        let command = Command::Meta(Box::new(MetaCommand::SetCollection(settings.clone())));
+    if change.index.is_some() || change.retention_s.is_some() {
+        let change = CollectionChange { incarnation: row.incarnation, ..change };
+        let command = Command::Meta(Box::new(MetaCommand::SetCollection(change)));
         shared.nodes.propose(&access, Shard::META, &command, Safety::Repeatable, deadline).await?;
         shared.collections.forget(&access.tenant, &name).await;
     }
+    let settings = read_settings(&shared.nodes, &row, deadline).await?;
     let status = if known.is_none() { StatusCode::CREATED } else { StatusCode::OK };
     answer(status, &CollectionView::new(row, &settings))
 }
 
-/// What of the collection may change, as the body asks for it; what it leaves out stays as it is.
-fn settings(asked: &PutBody, before: CollectionSettings) -> Result<CollectionSettings, Error> {
-    let index = match asked.index.as_deref() {
-        None => before.index,
-        Some(name) => IndexKind::from_wire(name)
-            .ok_or_else(|| Error::invalid("index", "index must be auto, exact, hnsw or ivf"))?,
-    };
+/// What of the collection the body changes.
+fn change(access: &Access, name: &str, asked: &PutBody) -> Result<CollectionChange, Error> {
+    let index = asked.index.as_deref().map(|name| {
+        let kind = IndexKind::from_wire(name);
+        kind.ok_or_else(|| Error::invalid("index", "index must be auto, exact, hnsw or ivf"))
+    });
     let retention_s = match &asked.retention {
-        Change::Keep => before.retention_s,
-        Change::Clear => None,
-        Change::Set(retention) => Some(retention.ttl_s),
+        Change::Keep => None,
+        Change::Clear => Some(None),
+        Change::Set(retention) => Some(Some(retention.ttl_s)),
     };
-    let settings = CollectionSettings { index, retention_s, ..before };
-    settings.check()?;
-    Ok(settings)
+    let (tenant, name, index) = (access.tenant.clone(), name.to_owned(), index.transpose()?);
+    let change = CollectionChange { tenant, name, incarnation: 0, index, retention_s };
+    change.check()?;
+    Ok(change)
 }
 
 /// The row that the body asks for; what it leaves out stays as it is.

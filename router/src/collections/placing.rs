@@ -36,10 +36,10 @@ pub(crate) fn holds_facts(memory: &NewMemory) -> bool {
 
 /// Takes out what rules found in a text that does not lie where facts are compared with each other.
 pub(crate) fn without_found_facts(memory: &mut NewMemory) {
-    memory.statements.clear();
-    memory.whole = false;
-    for chunk in &mut memory.chunks {
-        chunk.statements.clear();
-        chunk.whole = false;
-    }
+    let stated = |memory: &mut NewMemory| {
+        memory.statements.retain(|statement| statement.rules == 0);
+        memory.whole &= !memory.statements.is_empty();
+    };
+    stated(memory);
+    memory.chunks.iter_mut().for_each(stated);
 }

@@ -143,12 +143,13 @@ impl Call<'_> {
         hints::look_up(self.shared, self.access, &homes, &mut batch, deadline).await;
         match self.store_all(&mut batch, &homes, deadline).await {
             // It has stored nothing: another write is taking one of the ids elsewhere.
-            Err(problem) if problem.error.field.as_deref() == Some(CLAIMED_FIELD) => {
+            Err(problem) if is_claimed(&problem, &homes) => {
                 homes = writing.homes(&batch, true).await?;
                 self.settle(&mut batch, &homes, now_us);
-                self.store_all(&mut batch, &homes, deadline).await
+                let end = self.store_all(&mut batch, &homes, deadline).await;
+                end.map_err(without_claim)
             }
-            end => end,
+            end => end.map_err(without_claim),
         }
     }
 
@@ -272,6 +273,19 @@ impl Call<'_> {
         let detail = "the write was answered for another number of memories than it has";
         Err(Problem::new(ErrorCode::Internal, detail))
     }
+}
+
+/// Whether a write was refused as a whole because another one takes an id of it elsewhere.
+fn is_claimed(problem: &Problem, homes: &[SpaceKey]) -> bool {
+    let error = &problem.error;
+    let is_one = homes.windows(2).all(|pair| pair[0] == pair[1]);
+    is_one && error.code == ErrorCode::Unavailable && error.field.as_deref() == Some(CLAIMED_FIELD)
+}
+
+/// Callers know of no claims.
+fn without_claim(mut problem: Problem) -> Problem {
+    problem.error.field = problem.error.field.filter(|field| field != CLAIMED_FIELD);
+    problem
 }
 
 /// What became of each item of a request, by its place.

@@ -11,7 +11,7 @@ use holdfast_proto::{MESSAGE_BYTES_MAX, Refused, refusal_of, v1};
 use holdfast_transport::ConnectError;
 use std::error::Error as _;
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::{Code, Response, Status};
 
 /// Most attempts of one call, whatever the deadline.
@@ -161,10 +161,6 @@ impl Nodes {
             failure.refused.leader.filter(|leader| *leader != node.id && Some(*leader) != search.silent);
         if !failure.answered {
             search.silent = Some(node.id);
-            // One that only takes long may answer others.
-            if !failure.late {
-                self.silence.lost(node.id, Instant::now());
-            }
         }
         let reason = match (failure.answered, failure.refused.route) {
             (false, _) => "transport",

@@ -3,9 +3,7 @@
 mod call;
 mod floors;
 mod hedge;
-mod missed;
 mod read;
-mod silence;
 mod topology;
 
 pub(crate) use call::Safety;
@@ -29,7 +27,6 @@ use holdfast_core::token::Seen;
 use holdfast_core::{Error, ErrorCode};
 use holdfast_proto::v1::{self, node_client::NodeClient};
 use holdfast_transport::{DialError, Security};
-use silence::Silence;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -53,8 +50,6 @@ pub(crate) struct Nodes {
     cut_off: CancellationToken,
     /// Of reads of a few rows, and of whole spaces.
     hedging: [Hedging; 2],
-    /// Which nodes seem to answer nobody.
-    silence: Silence,
     /// Which replica is asked first the next time.
     turn: AtomicUsize,
     /// Where a collection is forgotten whose partition says that it is deleted.
@@ -83,7 +78,6 @@ impl Nodes {
             attempt_timeout,
             cut_off: CancellationToken::new(),
             hedging: Default::default(),
-            silence: Silence::default(),
             turn: AtomicUsize::new(0),
             collections,
         })

@@ -2,16 +2,15 @@
 //!
 //! - `session` and `linearizable` go to the leader. A session read that knows a position (of its
 //!   token, or one that this router has seen) may be hedged: a follower that has reached the position
-//!   answers as well as the leader. Where the leader answers nobody, followers are asked in its place.
+//!   answers as well as the leader.
 //! - `bounded` goes to the replicas in turn; each proves its freshness itself or says at once that it
 //!   cannot. The leader is asked last: it can ask a majority.
 
 use super::call::{Ended, Safety};
 use super::hedge::Hedging;
-use super::missed::Missed;
 use super::topology::{NodeView, Owner};
 use super::{Client, Nodes};
-use crate::http::problem::Answer;
+use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, millis};
 use futures::future::{Either, select};
 use holdfast_core::space::{Shard, SpaceKey};
@@ -24,8 +23,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Response, Status};
 
-/// Followers that are asked in place of a leader that answers nobody.
-const INSTEAD_MAX: usize = 2;
 /// Replicas that a bounded read asks before it goes to the leader.
 const REPLICAS_ASKED_MAX: usize = 5;
 
@@ -171,99 +168,28 @@ impl Nodes {
         F: Fn(Client, v1::Read) -> Fut,
         Fut: Future<Output = Result<Response<R>, Status>>,
     {
-        let delay = hedging.begin();
-        // Without a position there is nothing that a follower could prove itself by.
-        let has_position = read.at_least.is_some();
-        if has_position
-            && self.is_without_leader(group)
-            && let Some(answer) = self.instead(group, read, deadline, ask).await?
-        {
-            return Ok((answer, By::Replica));
-        }
-        let Some(delay) = delay.filter(|_| has_position) else {
-            let timed = self.timed(hedging, group, read, deadline, ask);
-            return Ok((timed.await?, By::Leader));
-        };
-        let (started, mut wait) = (Instant::now(), delay);
-        {
-            let mut first = pin!(self.timed(hedging, group, read, deadline, ask));
-            loop {
-                if let Ok(answer) = tokio::time::timeout(wait, &mut first).await {
-                    return Ok((answer?, By::Leader));
-                }
-                if wait == delay
-                    && let Some(leader) = self.topology.leader(group)
-                {
-                    self.silence.missed(leader, started.into_std(), Instant::now().into_std());
-                }
-                if self.is_without_leader(group) && self.follower(group).is_some() {
-                    break;
-                }
-                if let Some(follower) = self.follower(group).filter(|_| hedging.spend()) {
-                    let second = pin!(self.at_replica(&follower, read, deadline, ask));
-                    return self.race(first, second).await;
-                }
-                wait = wait.saturating_mul(2);
-            }
-        }
-        // It has waited for a node that answers nobody: it goes on elsewhere.
-        match self.instead(group, read, deadline, ask).await? {
-            Some(answer) => Ok((answer, By::Replica)),
-            None => Ok((self.timed(hedging, group, read, deadline, ask).await?, By::Leader)),
-        }
-    }
-
-    /// Asks the leader, and takes note of how long it took.
-    async fn timed<R, F, Fut>(
-        &self,
-        hedging: &Hedging,
-        group: Shard,
-        read: v1::Read,
-        deadline: Deadline,
-        ask: &F,
-    ) -> Result<R, Ended>
-    where
-        F: Fn(Client, v1::Read) -> Fut,
-        Fut: Future<Output = Result<Response<R>, Status>>,
-    {
         let started = Instant::now();
-        let answer = self.at_leader(group, read, deadline, ask).await?;
-        hedging.answered(started.elapsed());
-        if let Some(leader) = self.topology.leader(group) {
-            self.silence.answered(leader, Instant::now().into_std());
-        }
-        Ok(answer)
-    }
-
-    /// Whether nobody is known to lead a group who could be expected to answer.
-    fn is_without_leader(&self, group: Shard) -> bool {
-        let leader = self.topology.leader(group);
-        leader.is_none_or(|leader| self.silence.is_silent(leader, Instant::now().into_std()))
-    }
-
-    /// Asks followers in place of a leader that answers nobody. `None` if none of them has seen as much as the read
-    /// wants.
-    async fn instead<R, F, Fut>(
-        &self,
-        group: Shard,
-        read: v1::Read,
-        deadline: Deadline,
-        ask: &F,
-    ) -> Result<Option<R>, Ended>
-    where
-        F: Fn(Client, v1::Read) -> Fut,
-        Fut: Future<Output = Result<Response<R>, Status>>,
-    {
-        for node in self.followers(group).into_iter().take(INSTEAD_MAX) {
-            match self.at_replica(&node, read, deadline, ask).await {
-                Ok(answer) => return Ok(Some(answer)),
-                Err(Missed::Ended(ended)) => return Err(ended),
-                Err(Missed::Behind) => self.metrics.count_retry("behind"),
-                Err(Missed::Silent) => self.metrics.count_retry("transport"),
-                Err(Missed::Refused) => self.metrics.count_retry("retry"),
+        let delay = hedging.begin();
+        let mut first = pin!(async {
+            let answer = self.at_leader(group, read, deadline, ask).await;
+            if answer.is_ok() {
+                hedging.answered(started.elapsed());
+            }
+            answer
+        });
+        // Without a position there is nothing that a follower could prove itself by.
+        if let Some(delay) = delay.filter(|_| read.at_least.is_some()) {
+            match tokio::time::timeout(delay, &mut first).await {
+                Ok(answer) => return Ok((answer?, By::Leader)),
+                Err(_) => {
+                    if let Some(follower) = self.follower(group).filter(|_| hedging.spend()) {
+                        let second = pin!(self.at_replica(&follower, read, deadline, ask));
+                        return self.race(first, second).await;
+                    }
+                }
             }
         }
-        Ok(None)
+        Ok((first.await?, By::Leader))
     }
 
     /// The first good answer of the two.
@@ -358,16 +284,49 @@ impl Nodes {
         nodes
     }
 
-    /// The nodes that answer and do not lead the group, from another one on with each call.
-    fn followers(&self, group: Shard) -> Vec<NodeView> {
-        let (leader, now) = (self.topology.leader(group), Instant::now().into_std());
-        let mut nodes = self.in_turn();
-        nodes.retain(|node| Some(node.id) != leader && !self.silence.is_silent(node.id, now));
-        nodes
+    /// A node that answers and does not lead the group.
+    fn follower(&self, group: Shard) -> Option<NodeView> {
+        let leader = self.topology.leader(group);
+        self.in_turn().into_iter().find(|node| Some(node.id) != leader)
+    }
+}
+
+/// Why a replica that was asked once gave no answer.
+enum Missed {
+    /// It is behind what was asked.
+    Behind,
+    /// It did not answer.
+    Silent,
+    /// It cannot answer now.
+    Refused,
+    /// Nobody could answer better.
+    Ended(Ended),
+}
+
+impl Missed {
+    fn of(status: &Status) -> Self {
+        if status.details().is_empty() {
+            return Self::Silent;
+        }
+        let refused = holdfast_proto::refusal_of(status, false);
+        match refused.route {
+            v1::Route::Behind => Self::Behind,
+            v1::Route::WrongShard => Self::Ended(Ended::WrongShard(refused.map_epoch)),
+            // The time of one attempt is shorter than that of the read.
+            v1::Route::None if refused.error.code == holdfast_core::ErrorCode::DeadlineExceeded => {
+                Self::Refused
+            }
+            v1::Route::None => Self::Ended(Ended::Problem(Problem::from(refused.error))),
+            v1::Route::NotLeader | v1::Route::Retry => Self::Refused,
+        }
     }
 
-    fn follower(&self, group: Shard) -> Option<NodeView> {
-        self.followers(group).into_iter().next()
+    /// As the metric of hedges names it.
+    fn hedge(&self) -> &'static str {
+        match self {
+            Self::Behind => "behind",
+            Self::Silent | Self::Refused | Self::Ended(_) => "failed",
+        }
     }
 }
 

@@ -310,8 +310,10 @@ impl Import<'_> {
                 new.entry(id).or_insert((partition_of(collection, &memory.memory, has_facts), has_facts));
             }
         }
-        let claims =
-            new.iter().map(|(id, (partition, _))| Claim { id: (*id).to_owned(), partition: *partition });
+        let claims = new.iter().map(|(id, (partition, has_facts))| {
+            let (id, partition) = ((*id).to_owned(), *partition);
+            Claim { id, partition, obeys: !has_facts }
+        });
         let belongs = claim(self.shared, self.access, collection, claims.collect(), deadline).await?;
         let moved = new.iter().find(|(id, (_, has_facts))| *has_facts && belongs.get(**id) != Some(&0));
         if let Some((id, _)) = moved {

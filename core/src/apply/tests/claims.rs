@@ -21,7 +21,7 @@ impl Replica {
 
     /// Claims an id in partition 0; answers where it belongs.
     fn claim(&mut self, id: &str, partition: u8) -> u64 {
-        let claims = vec![Claim { id: id.into(), partition }];
+        let claims = vec![Claim { id: id.into(), partition, obeys: true }];
         self.answers(&there(0, Write::Claim(claims)))[0].version
     }
 
@@ -48,7 +48,7 @@ fn the_first_to_claim_an_id_says_where_it_belongs() {
     }
     assert_eq!(replica.claim("other", 5), 5);
     // Twice in one request.
-    let twice = |at| Claim { id: "twice".into(), partition: at };
+    let twice = |at| Claim { id: "twice".into(), partition: at, obeys: true };
     let items = replica.answers(&there(0, Write::Claim(vec![twice(1), twice(2)])));
     assert_eq!(items.iter().map(|item| item.version).collect::<Vec<_>>(), [1, 1]);
     assert!(items.iter().all(|item| item.id == "twice"));
@@ -131,7 +131,7 @@ fn what_a_request_concerns_is_kept_with_its_key() {
 
 #[test]
 fn what_is_claimed_and_kept_is_checked() {
-    let claim = |id: &str, partition| Claim { id: id.into(), partition };
+    let claim = |id: &str, partition| Claim { id: id.into(), partition, obeys: true };
     let in_user = space_command(Write::Claim(vec![claim("a", 0)]), None);
     let many = vec![claim("a", 0); CLAIMS_MAX + 1];
     let numbers = vec![0; KEPT_NUMBERS_MAX + 1];
@@ -150,4 +150,24 @@ fn what_is_claimed_and_kept_is_checked() {
     }
     assert!(there(0, Write::Claim(vec![claim("一", 63); CLAIMS_MAX])).check().is_ok());
     assert!(kept(vec![]).check().is_ok());
+}
+
+#[test]
+fn who_does_not_obey_renews_nothing() {
+    let mut replica = Replica::new();
+    assert_eq!(replica.claim("a", 3), 3);
+    let refused = Claim { id: "a".into(), partition: 0, obeys: false };
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        replica.clock_us += CLAIM_KEEP_US * 9 / 10;
+        answers.push(replica.answers(&there(0, Write::Claim(vec![refused.clone()])))[0].version);
+    }
+    assert_eq!((answers[0], answers[3]), (3, 0), "{answers:?}");
+    // What was expired is new under its id.
+    let mut short = memory("b", "one");
+    short.index.expires_us = Some(replica.clock_us + 1_000);
+    let first = replica.answers(&there(1, add(vec![short])));
+    replica.clock_us += 2_000;
+    let again = replica.answers(&there(1, add(vec![memory("b", "one")])));
+    assert_eq!((again[0].status, again[0].version), (ItemStatus::Created, first[0].version + 1));
 }

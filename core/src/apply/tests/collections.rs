@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::TenantRow;
-use crate::collection::{CollectionRow, CollectionSettings, IndexKind};
+use crate::collection::{CollectionChange, CollectionRow, CollectionSettings, IndexKind};
 use crate::erasure::{EraseStep, Selection};
 use crate::keys::meta;
 use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX, IDEMPOTENCY_KEEP_US};
@@ -175,13 +175,12 @@ fn what_may_change_changes_and_ends_with_the_collection() {
     let mut replica = with_tenant();
     let set = |incarnation, index, retention_s| {
         let (tenant, name) = ("t".into(), "商品".into());
-        MetaCommand::SetCollection(CollectionSettings {
+        MetaCommand::SetCollection(CollectionChange {
             tenant,
             name,
             incarnation,
-            index,
-            retention_s,
-            version: 99,
+            index: Some(index),
+            retention_s: Some(retention_s),
         })
     };
     assert_eq!(failed(run(&mut replica, set(1, IndexKind::Ivf, None))).0, ErrorCode::NotFound);
@@ -196,6 +195,14 @@ fn what_may_change_changes_and_ends_with_the_collection() {
     assert_eq!(run(&mut replica, set(incarnation, IndexKind::Exact, None)), Outcome::Done);
     assert!(settings(&replica).unwrap().version > first.version);
     assert_eq!(failed(run(&mut replica, set(incarnation + 1, IndexKind::Auto, None))).0, ErrorCode::Conflict);
+    // Two changes of one moment: each leaves what the other one says.
+    for (index, retention_s) in [(Some(IndexKind::Hnsw), None), (None, Some(Some(5)))] {
+        let (tenant, name) = ("t".into(), "商品".into());
+        let change = CollectionChange { tenant, name, incarnation, index, retention_s };
+        assert_eq!(run(&mut replica, MetaCommand::SetCollection(change)), Outcome::Done);
+    }
+    let both = settings(&replica).unwrap();
+    assert_eq!((both.index, both.retention_s), (IndexKind::Hnsw, Some(5)));
     delete(&mut replica, "商品");
     assert_eq!(settings(&replica), None);
     assert_eq!(failed(run(&mut replica, set(incarnation, IndexKind::Auto, None))).0, ErrorCode::NotFound);
@@ -208,8 +215,9 @@ fn settings_of_collections_are_checked() {
     }
     assert_eq!(IndexKind::from_wire("HNSW"), None);
     let of = |retention_s| {
+        let retention_s = Some(retention_s);
         let settings =
-            CollectionSettings { tenant: "t".into(), name: "n".into(), retention_s, ..Default::default() };
+            CollectionChange { tenant: "t".into(), name: "n".into(), retention_s, ..Default::default() };
         settings.check().err().and_then(|error| error.field)
     };
     assert_eq!((of(None), of(Some(1)), of(Some(crate::limits::RETENTION_S_MAX))), (None, None, None));

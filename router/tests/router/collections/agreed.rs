@@ -183,3 +183,48 @@ async fn a_deletion_whose_answer_was_lost_is_told_once_it_is_repeated() {
     }
     assert!(list(&api, "kb", 10).await.is_empty());
 }
+
+/// A key that was refused once keeps its partition, whatever its own claim would say.
+#[tokio::test]
+async fn a_key_that_was_refused_once_stores_the_memory_when_it_may() {
+    let world = world().await;
+    let api = world.api();
+    put(&api, "kb", 16).await;
+    for n in 0..8 {
+        let id = format!("a{n}");
+        // Some lie where their ids lead to, others where their sessions do.
+        let mut first = json!({"id": id, "content": "x"});
+        if n % 2 == 1 {
+            first["session"] = json!(format!("first-{n}"));
+        }
+        add_one(&api, None, first).await.ok(201);
+        let key = format!("k{n}");
+        let second = json!({"id": id, "content": "y", "session": format!("s{n}")});
+        add_one(&api, Some(&key), second.clone()).await.problem("already_exists");
+        api.delete(&format!("/v1/collections/kb/memories/{id}")).await.ok(200);
+        let told = add_one(&api, Some(&key), second.clone()).await.ok(201);
+        assert_eq!(told["results"][0]["status"], "created");
+        assert_eq!(add_one(&api, Some(&key), second).await.ok(201)["results"], told["results"]);
+        let other = json!({"id": id, "content": "y", "session": "elsewhere"});
+        assert_eq!(add_one(&api, None, other).await.ok(201)["results"][0]["status"], "duplicate");
+        assert_eq!(places(&world, "kb", 16).len(), n + 1);
+    }
+}
+
+/// A fact is never stored without itself.
+#[tokio::test]
+async fn a_fact_under_an_id_of_another_partition_is_refused_and_not_stripped() {
+    let world = world().await;
+    let api = world.api();
+    put(&api, "kb", 16).await;
+    let fact = json!({"id": "f", "content": "x", "fact": {"subject": "a", "predicate": "b", "object": "c"}});
+    add_one(&api, None, json!({"id": "f", "content": "y", "session": "s"})).await.ok(201);
+    assert!(places(&world, "kb", 16)["f"] > 0, "choose another session");
+    add_one(&api, Some("k"), fact.clone()).await.problem("already_exists");
+    api.delete("/v1/collections/kb/memories/f").await.ok(200);
+    for key in [Some("k"), None] {
+        let (field, _) = add_one(&api, key, fact.clone()).await.problem("conflict");
+        assert_ne!(field, "claim");
+    }
+    assert!(list(&api, "kb", 10).await.is_empty());
+}

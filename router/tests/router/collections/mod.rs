@@ -5,7 +5,6 @@ mod ending;
 mod placing;
 mod recall;
 mod settings;
-mod silent;
 mod transfer;
 mod whole;
 

@@ -87,8 +87,6 @@ pub enum Fault {
     Busy,
     /// Is behind whatever a read asks of a follower, for ever.
     Lagging,
-    /// Answers no read of a space; all else as if nothing were wrong.
-    Stuck,
 }
 
 pub struct FakeNode {
@@ -238,11 +236,6 @@ impl Service {
                 self.node.calls.fetch_add(1, Ordering::SeqCst);
                 Err(refuse(Error::new(ErrorCode::Unavailable, "behind"), v1::Route::Behind, None))
             }
-            Fault::Stuck => {
-                self.node.calls.fetch_add(1, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_secs(60)).await;
-                Err(Status::unavailable("connection reset"))
-            }
             _ => self.lead().await,
         }
     }
@@ -298,7 +291,6 @@ impl Service {
             Fault::Slow => tokio::time::sleep(Duration::from_millis(700)).await,
             Fault::None
             | Fault::Lagging
-            | Fault::Stuck
             | Fault::LoseAnswer
             | Fault::MetaLost
             | Fault::OneWrite
