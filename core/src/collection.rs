@@ -1,7 +1,7 @@
 //! Shared collections: named spaces of a tenant that are cut into partitions.
 
 use crate::codec::stored;
-use crate::limits::{COLLECTION_PARTITIONS_MAX, EMBEDDING_DIMS_MAX, check_id};
+use crate::limits::{COLLECTION_PARTITIONS_MAX, EMBEDDING_DIMS_MAX, RETENTION_S_MAX, check_id};
 use crate::memory::ModelTag;
 use crate::space::SpaceKey;
 use crate::{Error, Result};
@@ -30,6 +30,94 @@ pub struct CollectionRow {
     pub deleted: Option<Deletion>,
     /// The collection that had the name before, and how it ended.
     pub former: Option<Former>,
+}
+
+/// Which index answers recalls over a partition of a collection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexKind {
+    /// By the number of its vectors.
+    #[default]
+    Auto,
+    /// The exact scan, however many there are.
+    Exact,
+    /// A graph (HNSW).
+    Hnsw,
+    /// Lists in a file (IVF).
+    Ivf,
+}
+
+impl IndexKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Exact, Self::Hnsw, Self::Ivf];
+
+    /// The name in the public interface.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Exact => "exact",
+            Self::Hnsw => "hnsw",
+            Self::Ivf => "ivf",
+        }
+    }
+
+    /// The one of a name.
+    pub fn from_wire(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// What of a collection may change. Key: see [`crate::keys::meta::collection_settings`]. One that has no such row, or
+/// one of an earlier collection of its name, has the defaults.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectionSettings {
+    /// Whose it is.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
+    /// As [`CollectionRow::incarnation`].
+    pub incarnation: u64,
+    /// Which index answers.
+    pub index: IndexKind,
+    /// How long a new memory lives for which no end is given, in seconds; `None` for ever.
+    pub retention_s: Option<u64>,
+    /// The log index at which these were set: later ones have a higher one. Apply sets it.
+    pub version: u64,
+}
+
+stored!(CollectionSettings);
+
+/// What is to change of a collection; what is missing stays as it is when this is applied.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectionChange {
+    /// Whose it is.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
+    /// As [`CollectionRow::incarnation`].
+    pub incarnation: u64,
+    /// Which index answers.
+    pub index: Option<IndexKind>,
+    /// As [`CollectionSettings::retention_s`].
+    pub retention_s: Option<Option<u64>>,
+}
+
+impl CollectionChange {
+    /// Checks what came over the wire.
+    ///
+    /// # Errors
+    /// [`crate::ErrorCode::InvalidArgument`] that names the field.
+    pub fn check(&self) -> Result<()> {
+        check_id("tenant", &self.tenant)?;
+        check_id("collection", &self.name)?;
+        match self.retention_s.flatten() {
+            Some(ttl_s) if !(1..=RETENTION_S_MAX).contains(&ttl_s) => {
+                let detail =
+                    format!("ttl_s is {ttl_s}; give 1 to {RETENTION_S_MAX} seconds, or null for ever");
+                Err(Error::invalid("retention.ttl_s", detail))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// How a collection ended.

@@ -7,16 +7,18 @@
 //! Stored in the log: enums are append only, structs change only under a new format byte, and a
 //! new variant is proposed only when every replica knows it.
 
+mod claims;
 mod sessions;
 mod upkeep;
 
 use crate::access::{ApiKeyRow, Rights, TenantRow};
 use crate::codec::stored;
-use crate::collection::CollectionRow;
+use crate::collection::{CollectionChange, CollectionRow};
 use crate::erasure::EraseStep;
 use crate::facts::own::FactRulesRow;
 use crate::limits;
 use crate::memory::{IndexRow, Mode, ModelTag, Source, Statement, Status};
+use crate::score::own::ScoringRow;
 use crate::space::SpaceKey;
 use crate::tenant::TenantStep;
 use crate::tiers::block::{BlockChange, BlockWrite};
@@ -26,6 +28,7 @@ use crate::transfer;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+pub use claims::Claim;
 pub use sessions::{AppendTurns, ChangeDialogue, Digest, DigestResult, NewTurn};
 pub use upkeep::{Merge, Upkeep};
 
@@ -54,6 +57,9 @@ pub const MEMORIES_KNOWN_SINCE: u32 = 8;
 
 /// The first version of the state machine that erases tenants.
 pub const TENANTS_KNOWN_SINCE: u32 = 7;
+
+/// The first version of the state machine in which partitions of a collection agree on ids and keys.
+pub const CLAIMS_KNOWN_SINCE: u32 = 8;
 
 /// Most rows of `due` that one sweep works off: with [`limits::EXPIRE_ROWS_MAX`] and
 /// [`limits::HISTORY_VERSIONS_MAX`] it bounds the batch that a sweep makes.
@@ -169,6 +175,15 @@ pub enum Write {
     Import(Vec<transfer::Item>),
     /// What a job found in a space as a whole. Only a leader itself proposes it. Since state version 7.
     Upkeep(Box<Upkeep>),
+    /// Where in a collection new memories of some ids go: at most [`limits::CLAIMS_MAX`], all of which hash to this
+    /// partition. Answers for each in which partition it belongs. Since state version 8.
+    Claim(Vec<Claim>),
+    /// Keeps numbers under the key of a request that concerns several partitions; its repetition is answered with those
+    /// of the first time. At most [`limits::KEPT_NUMBERS_MAX`]. Since state version 8.
+    Keep {
+        /// What the request was found to concern.
+        numbers: Vec<u64>,
+    },
 }
 
 /// New memories.
@@ -348,6 +363,15 @@ pub enum MetaCommand {
         /// The id of the erasure, if this begins it.
         id: String,
     },
+    /// What of a shared collection may change, from now on. Since state version 8.
+    SetCollection(CollectionChange),
+    /// How the memories of a tenant are scored from now on, in place of what was set before. Since state version 8.
+    SetScoring {
+        /// The settings; apply sets their version and time.
+        scoring: ScoringRow,
+        /// Only if this is the version of those before; 0 if there are none.
+        if_version: Option<u64>,
+    },
 }
 
 stored!(Command);
@@ -366,6 +390,11 @@ impl Command {
                 ) =>
             {
                 6
+            }
+            Self::Meta(command)
+                if matches!(**command, MetaCommand::SetCollection(_) | MetaCommand::SetScoring { .. }) =>
+            {
+                CLAIMS_KNOWN_SINCE
             }
             Self::Meta(command) if matches!(**command, MetaCommand::EraseTenant { .. }) => {
                 TENANTS_KNOWN_SINCE
@@ -391,6 +420,8 @@ impl Command {
                 // Patterns that cannot be read must not lie in wait for the routers.
                 MetaCommand::SetFactRules { rules, .. } => rules.compile().map(drop),
                 MetaCommand::PutCollection(row) => row.check(),
+                MetaCommand::SetCollection(settings) => settings.check(),
+                MetaCommand::SetScoring { scoring, .. } => scoring.check(),
                 MetaCommand::DeleteCollection { tenant, name, .. } => {
                     limits::check_id("tenant", tenant)?;
                     limits::check_id("collection", name)
@@ -417,6 +448,7 @@ impl Write {
             Self::Procedure(write) if write.change != ProcedureChange::Delete => 2,
             Self::MergeEntities { .. } | Self::SplitEntities { .. } => 3,
             Self::Turns(_) | Self::Dialogue(_) | Self::EndSession { .. } => 4,
+            Self::Claim(_) | Self::Keep { .. } => CLAIMS_KNOWN_SINCE,
             // What stores memories, says which of them hold, or takes them out; and what leaves tombstones of that
             // which stands beside them, or heeds these.
             Self::Add(_)
@@ -454,6 +486,8 @@ impl SpaceCommand {
                 limits::check_id("session", session)
             }
             Write::Digest(digest) => digest.check(),
+            Write::Claim(claims) => claims::check(claims, self.space.collection().is_some()),
+            Write::Keep { numbers } => claims::check_kept(numbers, self.idempotency.is_some()),
             Write::Upkeep(upkeep) => upkeep.check(),
             Write::Update(update) => update.memory.check(update.model.as_ref()),
             Write::Delete { id, .. } | Write::Retract { id, .. } | Write::Relink { id, .. } => {

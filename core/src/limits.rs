@@ -129,10 +129,19 @@ pub const RENDERED_BYTES_MAX: usize = 256 * 1024;
 pub const LIST_ITEMS_MAX: u32 = 1000;
 /// Most outcomes in one feedback call.
 pub const FEEDBACK_ITEMS_MAX: usize = 1000;
+/// Longest time that a collection keeps new memories for which no end is given, in seconds (100 years).
+pub const RETENTION_S_MAX: u64 = 100 * 365 * 24 * 3_600;
 /// Most idempotency rows kept for one space; the oldest go first.
 pub const IDEMPOTENCY_ROWS_MAX: u32 = 10_000;
 /// How long an idempotency row is kept, in microseconds of log time.
 pub const IDEMPOTENCY_KEEP_US: i64 = 24 * 3_600 * 1_000_000;
+/// How long a claim of an id in a collection holds at least, in microseconds of log time: many times as long as a
+/// write may take, so that none is still under way when it ends.
+pub const CLAIM_KEEP_US: i64 = 10 * 60 * 1_000_000;
+/// Most ids that one command claims.
+pub const CLAIMS_MAX: usize = 100;
+/// Most numbers that are kept under the key of one request.
+pub const KEPT_NUMBERS_MAX: usize = 2_000;
 /// How long a tombstone is kept, in microseconds of log time (35 days).
 pub const TOMBSTONE_KEEP_US: i64 = 35 * 24 * 3_600 * 1_000_000;
 /// Most earlier versions that are kept of one memory; the oldest go first.

@@ -60,6 +60,7 @@ pub const FAMILIES: [(Family, Exported); Family::ALL.len()] = [
     (Family::Tombstone, Exported::Not("what is deleted here may live elsewhere")),
     (Family::Erasure, Exported::Not("a receipt speaks of this cluster alone")),
     (Family::Idempotency, Exported::Not("it answers requests to this cluster alone")),
+    (Family::Claim, Exported::Not("it holds for writes that are under way here")),
     (Family::Change, Exported::Not(NO_ROWS)),
 ];
 

@@ -27,7 +27,7 @@ pub use embedder::{EmbedError, Embedder};
 pub use error::ModelError;
 pub use open::{MODEL_FILE, default_model_dir, open_builtin};
 pub use profile::ModelProfile;
-pub use remote::{REMOTE_TEXT_BYTES_MAX, RemoteEmbedder, RemoteError, RemoteSettings};
+pub use remote::{REMOTE_TEXT_BYTES_MAX, RemoteEmbedder, RemoteError, RemoteSettings, names_a_host};
 pub use sentencepiece::SentencePieceError;
 pub use use_multilingual::{MODEL_ID, PIECES_MAX, TEXT_BYTES_MAX, UseMultilingual};
 pub use wheel::{WHEEL_NAME, WHEEL_SHA256, convert_wheel};

@@ -9,6 +9,7 @@ use crate::http::layers;
 use crate::http::slot::BODY_PIECE_BYTES;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
+use crate::scoring::ScoringCache;
 use crate::shared::Shared;
 use crate::tokenizer::Tokenizer;
 use crate::work::{Embedding, WorkPool};
@@ -116,6 +117,7 @@ impl Router {
             drain: Drain::new(config.drain_delay),
             keys: KeyCache::new(),
             fact_rules: FactRulesCache::new(),
+            scoring: ScoringCache::new(),
             collections,
             work,
             embedding,
@@ -228,6 +230,9 @@ fn common_routes() -> Routes<Arc<Shared>> {
         .route("/memories/{id}/history", get(memories::history::history))
         .route("/recall", post(recall::recall))
         .route("/recall:batch", post(recall::batch::batch))
+        .route("/recall:why-not", post(recall::why_not::why_not))
+        .route("/feedback", post(feedback::feedback))
+        .route("/stats", get(lifecycle::stats::stats))
         .route("/facts", post(facts::add::add).get(facts::list::list))
         .route("/facts/{id}", post(facts::decide::retract))
         .route("/facts:resolve", post(facts::decide::resolve))
@@ -250,9 +255,7 @@ fn collection_routes() -> Routes<Arc<Shared>> {
 fn user_routes() -> Routes<Arc<Shared>> {
     Routes::new()
         .merge(common_routes())
-        .route("/recall:why-not", post(recall::why_not::why_not))
         .route("/context", post(context::context))
-        .route("/feedback", post(feedback::feedback))
         .route("/blocks", get(blocks::list))
         .route("/blocks/{id}", get(blocks::get).put(blocks::put).delete(blocks::delete).post(blocks::edit))
         .route("/blocks/{id}/history", get(blocks::history))
@@ -274,7 +277,6 @@ fn user_routes() -> Routes<Arc<Shared>> {
                 .delete(sessions::delete::delete),
         )
         .route("/sessions/{id}/turns", post(sessions::append::append).get(sessions::read::turns))
-        .route("/stats", get(lifecycle::stats::stats))
         .route("/erasures/{id}", get(lifecycle::receipt::receipt))
 }
 

@@ -1,6 +1,7 @@
 //! From the `Authorization` header to what the caller may do. The tenant comes from here alone.
 
 use crate::api_key::{ApiKey, refused};
+use crate::collections::cache::Collection;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
 use crate::nodes::Nodes;
@@ -177,7 +178,7 @@ impl Caller {
 #[derive(Clone)]
 pub(crate) enum Place {
     User(SpaceKey),
-    Collection(Arc<CollectionRow>),
+    Collection(Arc<Collection>),
 }
 
 impl Place {
@@ -201,8 +202,15 @@ impl Place {
     pub(crate) fn collection(&self) -> Option<&CollectionRow> {
         match self {
             Self::User(_) => None,
-            Self::Collection(row) => Some(row),
+            Self::Collection(collection) => Some(&collection.row),
         }
+    }
+
+    /// How long a new memory lives here for which no end is given, in microseconds.
+    pub(crate) fn retention_us(&self) -> Option<i64> {
+        let Self::Collection(collection) = self else { return None };
+        let ttl_s = collection.settings.retention_s?;
+        Some(i64::try_from(ttl_s).unwrap_or(i64::MAX).saturating_mul(1_000_000))
     }
 }
 

@@ -42,6 +42,7 @@ mod nodes;
 mod procedures;
 mod recall;
 mod registries;
+mod scoring;
 mod sensory;
 mod sessions;
 mod shared;

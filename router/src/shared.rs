@@ -7,6 +7,7 @@ use crate::drain::Drain;
 use crate::fact_rules::FactRulesCache;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
+use crate::scoring::ScoringCache;
 use crate::work::{Embedding, WorkPool};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) drain: Drain,
     pub(crate) keys: KeyCache,
     pub(crate) fact_rules: FactRulesCache,
+    pub(crate) scoring: ScoringCache,
     pub(crate) collections: Arc<CollectionCache>,
     pub(crate) work: Arc<WorkPool>,
     pub(crate) embedding: Option<Embedding>,

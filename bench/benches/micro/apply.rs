@@ -6,6 +6,7 @@ use criterion::{BatchSize, Criterion};
 use holdfast_core::access::{ApiKeyRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::collection::CollectionRow;
+use holdfast_core::command::Claim as IdClaim;
 use holdfast_core::command::{
     Add, AppendTurns, ChangeDialogue, Command, Digest, DigestResult, FeedbackItem, Hint, Idempotency, Merge,
     MetaCommand, NewMemory, NewTurn, Origin, SWEEP_ROWS_MAX, SpaceCommand, Update, Upkeep, Verdict, Write,
@@ -68,6 +69,8 @@ fn kind(command: &Command) -> &'static str {
             Write::Erase(_) => "erase",
             Write::Import(_) => "import",
             Write::Upkeep(_) => "upkeep",
+            Write::Claim(_) => "claim",
+            Write::Keep { .. } => "keep",
         },
         Command::Sweep { .. } => "sweep",
         Command::HashPoint => "hash_point",
@@ -81,12 +84,15 @@ fn kind(command: &Command) -> &'static str {
             MetaCommand::PutCollection(_) => "put_collection",
             MetaCommand::DeleteCollection { .. } => "delete_collection",
             MetaCommand::EraseTenant { .. } => "erase_tenant",
+            MetaCommand::SetCollection(_) => "set_collection",
+            MetaCommand::SetScoring { .. } => "set_scoring",
         },
     }
 }
-const KINDS: [&str; 27] = [
+const KINDS: [&str; 29] = [
     "add",
     "block",
+    "claim",
     "create_key",
     "create_tenant",
     "delete",
@@ -98,6 +104,7 @@ const KINDS: [&str; 27] = [
     "feedback",
     "hash_point",
     "init_cluster",
+    "keep",
     "merge_entities",
     "procedure",
     "put_collection",
@@ -118,6 +125,14 @@ fn space(write: Write, key_hash: u128) -> Command {
     let space = SpaceKey::user("bench", "ann").unwrap();
     let idempotency = Some(Idempotency { key_hash, request_hash: 1 });
     Command::Space(Box::new(SpaceCommand { space, idempotency, write }))
+}
+
+/// A hundred ids that are claimed for another partition than this one.
+fn claim_100() -> Command {
+    let claim = |number: u32| IdClaim { id: format!("new-{number}"), partition: 1, obeys: true };
+    let space = SpaceKey::shared("bench", "kb", 0).unwrap();
+    let write = Write::Claim((0..100).map(claim).collect());
+    Command::Space(Box::new(SpaceCommand { space, idempotency: None, write }))
 }
 
 fn memory(number: usize) -> NewMemory {
@@ -348,6 +363,8 @@ fn cases() -> Vec<Case> {
         case("task_step", &tasks, now, space(step(), 1 << 71)),
         case("procedure_put", &tasks, now, space(procedure(), 1 << 72)),
         case("feedback_10", &memories, now, space(Write::Feedback { items: feedback.collect() }, 1 << 66)),
+        case("claim_100", &memories, now, claim_100()),
+        case("keep_100", &memories, now, space(Write::Keep { numbers: (0..100).collect() }, 1 << 75)),
         case("hash_point", &memories, now, Command::HashPoint),
         case("sweep_idle", &memories, now, sweep()),
         case("sweep_16_expired", &memories, later, sweep()),

@@ -83,6 +83,11 @@ impl EmbedderSection {
 
     pub(super) fn check(&self, checks: &mut Checks<'_>) {
         if self.url.is_empty() {
+            if !self.model.is_empty() {
+                let what =
+                    "is the model's name at a service, and embedder.url is not set: set both or neither";
+                checks.fail(&["embedder.model"], what);
+            }
             return;
         }
         if self.model.is_empty() {
@@ -94,6 +99,8 @@ impl EmbedderSection {
         }
         if !(self.url.starts_with("http://") || self.url.starts_with("https://")) {
             checks.fail(&["embedder.url"], "must begin with http:// or https://");
+        } else if !holdfast_models::names_a_host(&self.url) {
+            checks.fail(&["embedder.url"], "names no host; give one, such as http://localhost:11434/v1");
         }
     }
 

@@ -8,6 +8,7 @@ const SEEDS: (&str, &str) = ("HOLDFAST_CLUSTER__SEEDS", "a:1,b:1,c:1");
 const ADVERTISE: (&str, &str) = ("HOLDFAST_NODE__ADVERTISE", "b:1");
 const MODEL: (&str, &str) = ("HOLDFAST_EMBEDDER__MODEL", "m");
 const DIMS: (&str, &str) = ("HOLDFAST_EMBEDDER__DIMS", "3");
+const URL: (&str, &str) = ("HOLDFAST_EMBEDDER__URL", "http://localhost:1/v1");
 
 fn load(file: Option<&Path>, environment: &[(&str, &str)], set: &[&str], role: Role) -> (Config, Figment) {
     try_load(file, environment, set, role).unwrap_or_else(|error| panic!("{error}"))
@@ -110,6 +111,7 @@ fn every_setting_can_be_set_from_each_source() {
         let others: &[_] = match setting.path.as_str() {
             "cluster.seeds" => &[],
             "embedder.url" => &[SEEDS, MODEL, DIMS],
+            "embedder.model" => &[SEEDS, URL, DIMS],
             _ => &[SEEDS],
         };
         let with_variable = [others, &[(variable.as_str(), text.as_str())]].concat();
@@ -131,6 +133,21 @@ fn an_embedding_service_needs_its_model_and_dimensions() {
     assert!(one_error(None, &[SEEDS, MODEL], &url, Role::Router).contains("embedder.dims: must be set"));
     let error = one_error(None, &[SEEDS, MODEL, DIMS], &["embedder.url=localhost:1"], Role::Router);
     assert!(error.contains("must begin with http"), "{error}");
+    for nowhere in ["http://", "https:///v1", "http://:80/v1"] {
+        let set = [format!("embedder.url={nowhere}")];
+        let error = one_error(None, &[SEEDS, MODEL, DIMS], &[&set[0]], Role::Router);
+        assert!(error.contains("embedder.url") && error.contains("names no host"), "{error}");
+        // `holdfast dev` has no role.
+        let error = one_error(None, &[MODEL, DIMS], &[&set[0]], Role::Nobody);
+        assert!(error.contains("names no host"), "{error}");
+    }
+    for role in [Role::Router, Role::Nobody] {
+        let error = one_error(None, &[SEEDS, MODEL], &[], role);
+        assert!(
+            error.contains("HOLDFAST_EMBEDDER__MODEL") && error.contains("embedder.url is not set"),
+            "{error}"
+        );
+    }
 }
 
 #[test]

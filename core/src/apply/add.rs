@@ -1,6 +1,8 @@
 //! New memories.
 
-use super::{Answers, Context, Step, Stop, chunks, delete, facts, links, merged, sessions, update, upkeep};
+use super::{
+    Answers, Context, Step, Stop, chunks, claims, delete, facts, links, merged, sessions, update, upkeep,
+};
 use crate::command::{Add, NewMemory, Origin};
 use crate::event::Event;
 use crate::intent::is_unsure;
@@ -33,7 +35,9 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, space: &SpaceKey, ad
         if let Some(reason) = &answer.0.reason
             && !add.partial
         {
-            return Err(reason.clone().at(format!("memories[{at}].id")).into());
+            let is_claimed = reason.field.as_deref() == Some(claims::CLAIMED_FIELD);
+            let reason = reason.clone();
+            return Err(if is_claimed { reason } else { reason.at(format!("memories[{at}].id")) }.into());
         }
         answers.push(answer);
     }
@@ -91,7 +95,18 @@ fn one<S: State>(
 ) -> Step<(ItemOutcome, IdempotencyItem)> {
     let id = &item.index.id;
     if let Some(existing) = context.rows.memory(space, id)? {
-        return Ok(repeated_id(id, item, &existing));
+        let expires_us = context.rows.index_row(space, existing.seq)?.expires_us;
+        let has_expired = expires_us.is_some_and(|at_us| at_us <= context.now_us);
+        if !has_expired || existing.chunk.is_some() {
+            return Ok(repeated_id(id, item, &existing));
+        }
+        // It only waits to be swept, and nobody is shown it any more.
+        delete::remove(context, space, id, &existing, delete::Rest::Due)?;
+    }
+    if item.id_chosen
+        && let Some(reason) = claims::refuse_elsewhere(context, space, id)?
+    {
+        return Ok(rejected(id, reason));
     }
     if let Some(reason) = buried(context, space, origin, item)? {
         return Ok(rejected(id, reason));

@@ -22,8 +22,9 @@ use crate::upkeep::UpkeepRow;
 use crate::{Error, ErrorCode};
 
 /// Families whose rows an erasure of the whole space leaves: what counts on and the receipts (with no
-/// content), and the answers to requests, so that a repetition of an old one stores nothing again.
-const KEPT: [Family; 3] = [Family::Counters, Family::Erasure, Family::Idempotency];
+/// content), and the answers to requests, so that a repetition of an old one stores nothing again. Claims go by themselves
+/// in a few minutes: writes that rely on them may be under way to partitions that are not erased yet.
+const KEPT: [Family; 4] = [Family::Counters, Family::Erasure, Family::Idempotency, Family::Claim];
 
 pub(super) fn apply<S: State>(
     context: &mut Context<'_, S>,

@@ -68,6 +68,9 @@ fn requested_ids(write: &Write) -> Vec<String> {
         Write::Digest(digest) => vec![digest.session.clone()],
         // Only leaders propose it, without a key.
         Write::Upkeep(_) => Vec::new(),
+        Write::Claim(claims) => claims.iter().map(|claim| claim.id.clone()).collect(),
+        // They have none.
+        Write::Keep { .. } => Vec::new(),
         Write::Erase(step) => vec![step.id().to_owned()],
         Write::Import(items) => items.iter().map(|item| item.id().to_owned()).collect(),
     }

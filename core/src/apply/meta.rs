@@ -3,12 +3,13 @@
 use super::{ApplyError, Context, Step, tenant as erasing};
 use crate::access::{ApiKeyRow, ClusterRow, Rights, TenantRow};
 use crate::codec::Stored;
-use crate::collection::{CollectionRow, Deletion, Former};
+use crate::collection::{CollectionChange, CollectionRow, CollectionSettings, Deletion, Former};
 use crate::command::MetaCommand;
 use crate::facts::own::FactRulesRow;
 use crate::keys::meta;
 use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX, IDEMPOTENCY_KEEP_US};
 use crate::outcome::Outcome;
+use crate::score::own::ScoringRow;
 use crate::space::SHARDS_MAX;
 use crate::state::State;
 use crate::tenant::TENANTS_GOING_MAX;
@@ -40,6 +41,8 @@ pub(super) fn apply<S: State>(context: &mut Context<'_, S>, command: &MetaComman
             delete_collection(context, &meta::collection(tenant, name), *incarnation, *key_hash)
         }
         MetaCommand::EraseTenant { tenant, id } => erase_tenant(context, tenant, id),
+        MetaCommand::SetCollection(change) => set_collection(context, change),
+        MetaCommand::SetScoring { scoring, if_version } => set_scoring(context, scoring, *if_version),
     }
 }
 
@@ -112,6 +115,25 @@ fn set_fact_rules<S: State>(
         return Err(Error::new(ErrorCode::Conflict, detail).at("version").into());
     }
     let row = FactRulesRow { version: version + 1, updated_us: context.now_us, ..rules.clone() };
+    context.rows.write(key, &row)?;
+    Ok(Outcome::Done)
+}
+
+fn set_scoring<S: State>(
+    context: &mut Context<'_, S>,
+    scoring: &ScoringRow,
+    if_version: Option<u64>,
+) -> Step<Outcome> {
+    check_tenant(context, &scoring.tenant)?;
+    let key = meta::scoring(&scoring.tenant);
+    let version = context.rows.read::<ScoringRow>(&key)?.map_or(0, |before| before.version);
+    if let Some(expected) = if_version.filter(|expected| *expected != version) {
+        let detail = format!(
+            "the settings have version {version}, not {expected}; read them again and repeat the change"
+        );
+        return Err(Error::new(ErrorCode::Conflict, detail).at("version").into());
+    }
+    let row = ScoringRow { version: version + 1, updated_us: context.now_us, ..scoring.clone() };
     context.rows.write(key, &row)?;
     Ok(Outcome::Done)
 }
@@ -250,6 +272,37 @@ fn make_room_for_collection<S: State>(context: &mut Context<'_, S>, tenant: &str
     Ok(())
 }
 
+/// Changes what of a collection may change. Once more is the same, and makes no new version.
+fn set_collection<S: State>(context: &mut Context<'_, S>, change: &CollectionChange) -> Step<Outcome> {
+    check_tenant(context, &change.tenant)?;
+    let row = context.rows.read::<CollectionRow>(&meta::collection(&change.tenant, &change.name))?;
+    match row.filter(|row| row.deleted.is_none()) {
+        None => return refuse(ErrorCode::NotFound, "there is no such collection"),
+        Some(row) if row.incarnation != change.incarnation => {
+            return refuse(
+                ErrorCode::Conflict,
+                "another collection has the name by now, and nothing of it was changed; read it, and decide again",
+            );
+        }
+        Some(_) => {}
+    }
+    let key = meta::collection_settings(&change.tenant, &change.name);
+    let known = context.rows.read::<CollectionSettings>(&key)?;
+    let known = known.filter(|known| known.incarnation == change.incarnation).unwrap_or_default();
+    let settings = CollectionSettings {
+        tenant: change.tenant.clone(),
+        name: change.name.clone(),
+        incarnation: change.incarnation,
+        index: change.index.unwrap_or(known.index),
+        retention_s: change.retention_s.unwrap_or(known.retention_s),
+        version: known.version,
+    };
+    if settings != known {
+        context.rows.write(key, &CollectionSettings { version: context.log_index, ..settings })?;
+    }
+    Ok(Outcome::Done)
+}
+
 fn delete_collection<S: State>(
     context: &mut Context<'_, S>,
     key: &[u8],
@@ -266,6 +319,7 @@ fn delete_collection<S: State>(
         Some(row) if row.deleted.is_some() => Ok(Outcome::Done),
         Some(row) => {
             let deleted = Some(Deletion { at_us: context.now_us, key_hash });
+            context.rows.delete(&meta::collection_settings(&row.tenant, &row.name))?;
             context.rows.write(key.to_vec(), &CollectionRow { deleted, ..row })?;
             Ok(Outcome::Done)
         }

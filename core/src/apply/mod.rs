@@ -9,6 +9,7 @@
 mod add;
 mod blocks;
 mod chunks;
+mod claims;
 mod delete;
 mod erase;
 mod facts;
@@ -42,6 +43,7 @@ use crate::state::{Overlay, Reader, State, StateError};
 use crate::{Error, ErrorCode, keys};
 use rows::Rows;
 
+pub use claims::CLAIMED_FIELD;
 pub use merged::may_merge;
 
 /// The version of the state machine: what commands there are, and what applying each of them means.
@@ -56,8 +58,9 @@ pub use merged::may_merge;
 /// bring what stands beside memories, and where that is deleted tombstones remain; chunks are found by their memory
 /// alone, and have no rows of their own for that. 7: tenants are erased; erasures take over what deletions have left
 /// to be done, and sessions that have aged out leave a tombstone when they are erased; memories that say what an
-/// older one says are merged into it by a job, for which new memories wake it; what only happened hides no rule. 8: a change of a memory
-/// is seen by those that it may contradict.
+/// older one says are merged into it by a job, for which new memories wake it; what only happened hides no rule. 8: a
+/// change of a memory is seen by those that it may contradict; the partitions of a collection agree on where a new memory
+/// of an id goes, and on what a repeated request concerns.
 pub const STATE_VERSION: u32 = 8;
 
 /// Where in the log a command stands, and when its leader proposed it.
@@ -244,6 +247,8 @@ fn space<S: State>(context: &mut Context<'_, S>, command: &SpaceCommand) -> Step
         Write::Erase(step) => erase::apply(context, space, step)?,
         Write::Import(items) => import::apply(context, space, items)?,
         Write::Upkeep(upkeep) => upkeep::apply(context, space, upkeep)?,
+        Write::Claim(claims) => claims::apply(context, space, claims)?,
+        Write::Keep { numbers } => claims::keep(numbers),
     };
     let (items, kept) = answers.into_iter().unzip();
     if let Some(identity) = &command.idempotency {

@@ -2,7 +2,7 @@
 //! and sessions.
 
 use super::delete::{self, Rest};
-use super::{ApplyError, Context, Step, idempotency, sessions, tasks, tenant, tombstones};
+use super::{ApplyError, Context, Step, claims, idempotency, sessions, tasks, tenant, tombstones};
 use crate::keys;
 use crate::keys::due::{Due, DueKind};
 use crate::limits::RECHECK_KEEP_US;
@@ -56,6 +56,7 @@ fn one<S: State>(context: &mut Context<'_, S>, due: &Due) -> Step<bool> {
     match due.kind {
         DueKind::Recheck => {}
         DueKind::Idempotency => idempotency::expire(context, &due.space)?,
+        DueKind::Claims => return claims::expire(context, due),
         DueKind::Tombstone => return tombstones::expire(context, due),
         DueKind::Receipt => context.rows.delete(&keys::erasure::key(&due.space, &due.id))?,
         // The whole space goes; half of the rows of a memory may be gone already.

@@ -30,6 +30,8 @@ pub enum DueKind {
     /// A link of a memory was lost to a concurrent change: the leader looks for it again. The id is
     /// the memory's.
     Recheck = 8,
+    /// Claims of ids of the space whose time is over; no id.
+    Claims = 11,
 }
 
 /// One row, read back.
@@ -82,6 +84,7 @@ impl Due {
             6 => DueKind::Session,
             7 => DueKind::Task,
             8 => DueKind::Recheck,
+            11 => DueKind::Claims,
             _ => return None,
         };
         let id = std::str::from_utf8(id).ok()?.to_owned();

@@ -1,6 +1,6 @@
 //! Rows of the meta group. Key: `0xFFF0 . kind u8 . id`. Values: [`ClusterRow`], [`TenantRow`],
 //! [`ApiKeyRow`], [`FactRulesRow`](crate::facts::own::FactRulesRow),
-//! [`CollectionRow`](crate::collection::CollectionRow). Small and few; nothing on the data path writes them.
+//! [`CollectionRow`](crate::collection::CollectionRow), [`CollectionSettings`](crate::collection::CollectionSettings). Small and few; nothing on the data path writes them.
 
 use super::{META_ROWS, prefixed};
 use crate::access::ApiKeyRow;
@@ -11,6 +11,8 @@ const TENANT: u8 = 2;
 const API_KEY: u8 = 3;
 const FACT_RULES: u8 = 4;
 const COLLECTION: u8 = 5;
+const COLLECTION_SETTINGS: u8 = 7;
+const SCORING: u8 = 9;
 
 fn row(kind: u8, id: &str) -> Vec<u8> {
     let mut key = prefixed(META_ROWS, &[kind]);
@@ -43,6 +45,11 @@ pub fn fact_rules(tenant: &str) -> Vec<u8> {
     row(FACT_RULES, tenant)
 }
 
+/// The key of a [`ScoringRow`](crate::score::own::ScoringRow), by its tenant.
+pub fn scoring(tenant: &str) -> Vec<u8> {
+    row(SCORING, tenant)
+}
+
 /// The prefix of all API keys.
 pub fn api_keys() -> Vec<u8> {
     row(API_KEY, "")
@@ -62,6 +69,20 @@ pub fn collections(tenant: &str) -> Vec<u8> {
     key
 }
 
+/// The key of a [`CollectionSettings`](crate::collection::CollectionSettings): its tenant, `\0`, its name.
+pub fn collection_settings(tenant: &str, name: &str) -> Vec<u8> {
+    let mut key = settings_of_collections(tenant);
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// The prefix of the settings of all collections of a tenant.
+pub fn settings_of_collections(tenant: &str) -> Vec<u8> {
+    let mut key = row(COLLECTION_SETTINGS, tenant);
+    key.push(0);
+    key
+}
+
 /// Whether a row is a tenant's: the tenant's own, or that of a key, of rules or of a collection of it.
 ///
 /// # Errors
@@ -71,7 +92,9 @@ pub(super) fn is_of(key: &[u8], value: &[u8], tenant: &str) -> Result<bool, Code
         Some(&TENANT) => Ok(key == self::tenant(tenant)),
         Some(&API_KEY) => Ok(ApiKeyRow::decode(value)?.tenant == tenant),
         Some(&FACT_RULES) => Ok(key == fact_rules(tenant)),
+        Some(&SCORING) => Ok(key == scoring(tenant)),
         Some(&COLLECTION) => Ok(key.starts_with(&collections(tenant))),
+        Some(&COLLECTION_SETTINGS) => Ok(key.starts_with(&settings_of_collections(tenant))),
         _ => Ok(false),
     }
 }

@@ -11,6 +11,7 @@
 //! One file per family says its key, its value and why it exists.
 
 pub mod block;
+pub mod claim;
 pub mod counters;
 pub mod derived;
 pub mod due;
@@ -103,13 +104,15 @@ pub enum Family {
     Erasure = 0x41,
     /// [`idempotency`]
     Idempotency = 0x50,
+    /// [`claim`]
+    Claim = 0x51,
     /// Reserved: the feed of changes.
     Change = 0x60,
 }
 
 impl Family {
     /// Every family. A test holds it complete.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Space,
         Self::Counters,
         Self::Memory,
@@ -132,6 +135,7 @@ impl Family {
         Self::Tombstone,
         Self::Erasure,
         Self::Idempotency,
+        Self::Claim,
         Self::Change,
     ];
 }

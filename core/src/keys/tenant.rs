@@ -120,7 +120,9 @@ mod tests {
             erasure::open_key(&space, "e"),
             meta::tenant(tenant),
             meta::fact_rules(tenant),
+            meta::scoring(tenant),
             meta::collection(tenant, "a"),
+            meta::collection_settings(tenant, "a"),
         ];
         let mut rows: Vec<_> = keys.into_iter().map(|key| (key, vec![1])).collect();
         rows.push((meta::api_key(&api_key.id), api_key.encode().expect("encodes")));

@@ -16,6 +16,7 @@ mod constants;
 mod diversity;
 mod lift;
 mod neighbours;
+pub mod own;
 mod profile;
 mod relevance;
 mod rows;

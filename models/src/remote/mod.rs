@@ -11,7 +11,7 @@ mod call;
 mod settings;
 mod tls;
 
-pub use settings::{RemoteError, RemoteSettings};
+pub use settings::{RemoteError, RemoteSettings, names_a_host};
 
 use crate::embedder::{EmbedError, Embedder};
 use crate::profile::ModelProfile;

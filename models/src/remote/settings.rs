@@ -90,6 +90,9 @@ impl RemoteSettings {
         if !(self.url.starts_with("http://") || self.url.starts_with("https://")) {
             return of("url", "it begins with http:// or https://, such as https://api.openai.com/v1");
         }
+        if !names_a_host(&self.url) {
+            return of("url", "it names a host, such as http://localhost:11434/v1");
+        }
         if self.url.contains(['?', '#', '@']) {
             return of("url", "it has no user, query or fragment: it is shown in logs; a key goes into key");
         }
@@ -123,6 +126,19 @@ impl RemoteSettings {
     }
 }
 
+/// Whether the address of a service says on which host it is, whatever else is right or wrong with it.
+pub fn names_a_host(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let place = authority.rsplit('@').next().unwrap_or_default();
+    // A colon within brackets is part of an IPv6 address.
+    let host = match place.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or("", |(host, _)| host),
+        None => place.split(':').next().unwrap_or_default(),
+    };
+    !host.is_empty() && !host.contains(char::is_whitespace)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +163,15 @@ mod tests {
         };
         for told in ["https://me:secret@host/v1", "https://host/v1?key=secret", "https://host/v1#here"] {
             assert_eq!(with_url(told), "url", "{told}");
+        }
+        for nowhere in
+            ["http://", "https:///v1", "http://:8080/v1", "http:// /v1", "http://[]/v1", "http://?x"]
+        {
+            assert_eq!(with_url(nowhere), "url", "{nowhere}");
+            assert!(!names_a_host(nowhere), "{nowhere}");
+        }
+        for somewhere in ["http://h", "http://[::1]:80/v1", "https://例子.测试/v1", "http://h:1"] {
+            assert!(names_a_host(somewhere), "{somewhere}");
         }
         assert_eq!(with(|s| s.model = String::new()), "model");
         assert_eq!(with(|s| s.dims = 0), "dims");

@@ -28,8 +28,8 @@ mod tests;
 
 pub use image::{Image, LiveImage, SharedImage};
 pub use search::{
-    Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, Ranks, RelevanceMode, Sight, Trace,
+    Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, Ranks, RelevanceMode, Sight, Standing, Trace,
 };
-pub use settings::{IndexChoice, IndexSettings};
+pub use settings::{CHOSEN_FROM, IndexChoice, IndexSettings};
 pub use spaces::{Batch, LoadError, Spaces, Usage};
 pub use verify::{Difference, Report, Verifier, verify};

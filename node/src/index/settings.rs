@@ -5,7 +5,15 @@ pub enum IndexChoice {
     Auto,
     /// The exact scan, however many there are.
     Exact,
+    /// A graph, from [`CHOSEN_FROM`] vectors on.
+    Graph,
+    /// Lists in a file, from [`CHOSEN_FROM`] vectors on.
+    Lists,
 }
+
+/// Vectors of one model from which a space gets the index that was chosen for it: fewer are scanned in less time than
+/// any index takes, and their scan is exact.
+pub const CHOSEN_FROM: usize = 1_000;
 
 /// When a space gets another index than the exact scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +54,20 @@ impl IndexSettings {
     /// Whether a graph over so many is worth keeping.
     pub(super) fn keeps_graph(&self, vectors: usize) -> bool {
         self.keeps(self.graph_from, vectors)
+    }
+
+    /// For a space for which an index was chosen.
+    pub(super) fn chosen(self, choice: IndexChoice) -> Self {
+        match choice {
+            IndexChoice::Auto => self,
+            IndexChoice::Exact => Self { choice, ..self },
+            IndexChoice::Graph => {
+                Self { choice: IndexChoice::Auto, graph_from: CHOSEN_FROM, lists_from: 0, ..self }
+            }
+            IndexChoice::Lists => {
+                Self { choice: IndexChoice::Auto, graph_from: 0, lists_from: CHOSEN_FROM, ..self }
+            }
+        }
     }
 
     /// With so much memory for all images.

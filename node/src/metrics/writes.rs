@@ -163,7 +163,9 @@ impl WriteMetrics {
             | Write::MergeEntities { .. }
             | Write::SplitEntities { .. }
             | Write::Relink { .. }
-            | Write::Erase(_) => {}
+            | Write::Erase(_)
+            | Write::Claim(_)
+            | Write::Keep { .. } => {}
             Write::Block(_) => self.tier("block", 1),
             Write::Procedure(_) => self.tier("procedure", 1),
             Write::Turns(_) => self.tier("turn", items.len() as u64),

@@ -88,8 +88,13 @@ fn rows(state: &ShardState, what: &What) -> Result<Vec<Vec<u8>>, Refused> {
         }
         What::Cluster(_) => one(meta::cluster()),
         What::FactRules(tenant) => one(meta::fact_rules(tenant)),
+        What::Scoring(tenant) => one(meta::scoring(tenant)),
         What::Collection(of) => one(meta::collection(&of.tenant, &of.name)),
         What::CollectionsOf(tenant) => all(state, &meta::collections(tenant), |_| Ok(true)),
+        What::CollectionSettings(of) => one(meta::collection_settings(&of.tenant, &of.name)),
+        What::SettingsOfCollections(tenant) => {
+            all(state, &meta::settings_of_collections(tenant), |_| Ok(true))
+        }
         What::Tenants(_) => all(state, &meta::tenants(), |_| Ok(true)),
         What::KeysOf(v1::KeysOf { tenant }) => all(state, &meta::api_keys(), |row| {
             let Some(tenant) = tenant else { return Ok(true) };

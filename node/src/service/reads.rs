@@ -4,6 +4,7 @@ use crate::raft::GroupId;
 use crate::shard::ShardState;
 use holdfast_core::Error;
 use holdfast_core::access::Rights;
+use holdfast_core::apply::last_applied_us;
 use holdfast_core::codec::Stored;
 use holdfast_core::filter::{Filter, IndexRowView};
 use holdfast_core::keys::{self, Family};
@@ -130,12 +131,15 @@ pub(super) struct Rows<'a> {
     state: &'a ShardState,
     space: SpaceKey,
     settings: SpaceRow,
+    /// Log time, by which memories expire.
+    log_now_us: i64,
 }
 
 impl<'a> Rows<'a> {
     pub(super) fn open(state: &'a ShardState, space: SpaceKey) -> Result<Self, Refused> {
         let settings = read::<SpaceRow>(state, &keys::space_row::key(&space))?.unwrap_or_default();
-        Ok(Self { state, space, settings })
+        let log_now_us = last_applied_us(&state.reader()).map_err(|error| refusals::corrupted(&error))?;
+        Ok(Self { state, space, settings, log_now_us: log_now_us.unwrap_or_default() })
     }
 
     pub(super) fn state(&self) -> &ShardState {
@@ -152,8 +156,13 @@ impl<'a> Rows<'a> {
 
     /// A memory as callers see it.
     pub(super) fn memory(&self, id: &str) -> Result<Option<v1::Memory>, Refused> {
-        let Some((memory, index)) = self.rows(id)? else { return Ok(None) };
-        Ok(Some(self.show(&memory, &index)?))
+        let found = self.rows(id)?.filter(|(_, index)| !self.has_expired(index));
+        found.map(|(memory, index)| self.show(&memory, &index)).transpose()
+    }
+
+    /// Whether a memory only waits to be swept: nobody is shown it any more.
+    fn has_expired(&self, index: &IndexRow) -> bool {
+        index.expires_us.is_some_and(|at_us| at_us <= self.log_now_us)
     }
 
     /// Both rows of a memory. sled reads rows one by one: where a change came in between, the
@@ -217,7 +226,7 @@ impl<'a> Rows<'a> {
             for (key, value) in rows {
                 last_seq = keys::index_row::seq(&key).unwrap_or(last_seq);
                 let index = IndexRow::decode(&value).map_err(|error| refusals::corrupted(&error))?;
-                if !filter.matches(&IndexRowView::new(&index)) {
+                if self.has_expired(&index) || !filter.matches(&IndexRowView::new(&index)) {
                     continue;
                 }
                 // One that was deleted meanwhile is left out.
@@ -239,7 +248,8 @@ impl<'a> Rows<'a> {
 
     /// The kept versions of a memory, oldest first, the current one last.
     fn history(&self, id: &str) -> Result<Vec<v1::Memory>, Refused> {
-        let Some((memory, index)) = self.rows(id)? else { return Ok(Vec::new()) };
+        let there = self.rows(id)?.filter(|(_, index)| !self.has_expired(index));
+        let Some((memory, index)) = there else { return Ok(Vec::new()) };
         let prefix = keys::history::prefix(&self.space, id);
         let most = usize::try_from(HISTORY_VERSIONS_MAX).unwrap_or(usize::MAX).saturating_add(1);
         let mut versions = Vec::new();

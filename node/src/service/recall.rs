@@ -1,12 +1,14 @@
 use super::reads::Rows;
 use super::{NodeService, facts, refusals, stated, why_not};
 use crate::index::{
-    Answer, AsOf, Beside, Conflicts, Hit, Image, LoadError, Preference, Query, RelevanceMode, SharedImage,
+    Answer, AsOf, Beside, Conflicts, Hit, Image, IndexChoice, LoadError, Preference, Query, RelevanceMode,
+    SharedImage,
 };
 use crate::metrics::{RecallMetrics, Step};
 use crate::shard::ShardState;
 use holdfast_core::access::Rights;
 use holdfast_core::apply::last_applied_us;
+use holdfast_core::collection::IndexKind;
 use holdfast_core::filter::Filter;
 use holdfast_core::intent::Intent;
 use holdfast_core::limits::TOP_K_MAX;
@@ -75,6 +77,9 @@ impl NodeService {
                 constraints_total: answer.constraints_total,
                 stating,
                 traced,
+                standing: answer
+                    .standing
+                    .map(|standing| v1::Standing { above: standing.above, passing: standing.passing }),
             })
         })
         .await
@@ -182,6 +187,7 @@ impl Search<'_> {
             relevance,
             profile: profile(&request.profile)?,
             weights: request.weights.as_ref().map(weights).transpose()?,
+            tau_hours: request.tau_hours,
             recipe,
             prior,
             filter: (!filter.is_all()).then_some(filter),
@@ -209,10 +215,14 @@ impl Search<'_> {
             intent: intent(request),
             situation: situation.as_ref(),
             trace,
+            above: request.above,
             deadline: Some(deadline),
             speakers: request.pool.as_ref().map(|pool| pool.speakers.as_slice()),
             ..Query::default()
         };
+        if let Some(wish) = &request.index {
+            state.spaces().choose(space, index_choice(&wish.kind)?, wish.version);
+        }
         let loading = Instant::now();
         let load = || state.spaces().get(space, &state.reader(), deadline).map_err(not_loaded);
         let image = load()?;
@@ -286,6 +296,16 @@ fn model_number(settings: &SpaceRow, request: &v1::RecallRequest) -> Result<Opti
         current.id, current.dims, model.id, model.dims
     );
     Err(Error::invalid("embedding", detail))
+}
+
+fn index_choice(kind: &str) -> Result<IndexChoice, Error> {
+    match IndexKind::from_wire(kind) {
+        Some(IndexKind::Auto) => Ok(IndexChoice::Auto),
+        Some(IndexKind::Exact) => Ok(IndexChoice::Exact),
+        Some(IndexKind::Hnsw) => Ok(IndexChoice::Graph),
+        Some(IndexKind::Ivf) => Ok(IndexChoice::Lists),
+        None => Err(Error::invalid("index", "index is one of auto, exact, hnsw and ivf")),
+    }
 }
 
 fn profile(name: &str) -> Result<Profile, Error> {

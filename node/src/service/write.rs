@@ -2,6 +2,7 @@ use super::{NodeService, deadline, refusals};
 use crate::raft::GroupId;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
+use holdfast_core::collection::CollectionChange;
 use holdfast_core::command::{Command, MetaCommand, Write};
 use holdfast_core::limits::ATOMIC_BYTES_MAX;
 use holdfast_core::outcome::Outcome;
@@ -89,9 +90,11 @@ fn may_manage(access: &Access, command: &MetaCommand) -> Result<(), Error> {
         }
         MetaCommand::RevokeKey { tenant, .. } => of_tenant(tenant.as_deref()),
         MetaCommand::SetFactRules { rules, .. } => of_tenant(Some(&rules.tenant)),
+        MetaCommand::SetScoring { scoring, .. } => of_tenant(Some(&scoring.tenant)),
         // As for what is in them: who may write to all users of the tenant.
         MetaCommand::PutCollection(row) => access.check(&row.space(0)?, Rights::WRITE),
-        MetaCommand::DeleteCollection { tenant, name, .. } => {
+        MetaCommand::SetCollection(CollectionChange { tenant, name, .. })
+        | MetaCommand::DeleteCollection { tenant, name, .. } => {
             access.check(&SpaceKey::shared(tenant, name, 0)?, Rights::WRITE)
         }
     }

@@ -100,7 +100,9 @@ impl SimService {
             | Write::Digest(_)
             | Write::Erase(_)
             | Write::Import(_)
-            | Write::Upkeep(_) => Vec::new(),
+            | Write::Upkeep(_)
+            | Write::Claim(_)
+            | Write::Keep { .. } => Vec::new(),
         };
         let outcome = Outcome::Items { items, log_index: index, replayed: false };
         let outcome = outcome.encode().map_err(|error| refusals::internal(&error))?;

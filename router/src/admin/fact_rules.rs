@@ -125,7 +125,7 @@ pub(super) async fn put(
     view(read(&shared.nodes, &tenant, deadline).await?)
 }
 
-fn manager(caller: Caller, tenant: &str) -> Answer<Access> {
+pub(super) fn manager(caller: Caller, tenant: &str) -> Answer<Access> {
     let own = caller.access.tenant == tenant && caller.access.user.is_none();
     caller.require(if own { Rights::ADMIN } else { Rights::CLUSTER })
 }

@@ -10,7 +10,7 @@ use crate::auth::{Caller, PathId};
 use crate::http::json::Bounded;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, Time};
-use crate::http::{Body, answer, json, query};
+use crate::http::{Body, NoBody, answer, json, query};
 use crate::nodes::Safety;
 use crate::shared::Shared;
 use axum::extract::State;
@@ -189,6 +189,7 @@ pub(super) async fn revoke(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     PathId(id): PathId,
+    _: NoBody,
 ) -> Answer<Response> {
     let access = manager(caller)?;
     let deadline = Deadline::after(shared.config.write_timeout);

@@ -3,6 +3,7 @@
 mod fact_rules;
 mod keys;
 mod nodes;
+mod scoring;
 mod tenant_erasure;
 mod tenants;
 mod verify;
@@ -30,6 +31,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
         .route("/admin/v1/tenants", post(tenants::create).get(tenants::list))
         .route("/admin/v1/tenants/{id}", get(tenant_erasure::get).delete(tenant_erasure::erase))
         .route("/admin/v1/tenants/{id}/fact-rules", get(fact_rules::get).put(fact_rules::put))
+        .route("/admin/v1/tenants/{id}/scoring", get(scoring::get).put(scoring::put))
         .route("/admin/v1/keys", post(keys::create).get(keys::list))
         .route("/admin/v1/keys/{id}", axum::routing::delete(keys::revoke))
         .route("/admin/v1/nodes", get(nodes::list))

@@ -2,10 +2,10 @@
 //! cluster, the meta group first. An id that was erased is never given again, and so the receipt stays.
 
 use crate::auth::{Caller, PathId};
-use crate::http::answer;
 use crate::http::problem::{Answer, Problem};
 use crate::http::query::NoParams;
 use crate::http::time::{Deadline, Time};
+use crate::http::{NoBody, answer};
 use crate::lifecycle::receipt::Receipt;
 use crate::nodes::{Client, Safety};
 use crate::shared::Shared;
@@ -101,6 +101,7 @@ pub(super) async fn erase(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     PathId(id): PathId,
+    _: NoBody,
 ) -> Answer<Response> {
     let access = caller.require(Rights::CLUSTER)?;
     let erasure = Uuid::now_v7().simple().to_string();

@@ -4,7 +4,7 @@ use crate::auth::{InSpace, PathId};
 use crate::http::problem::Answer;
 use crate::http::time::Deadline;
 use crate::http::write::{WriteHead, WriteIdentity};
-use crate::http::{Body, answer, json};
+use crate::http::{Body, NoBody, answer, json};
 use crate::nodes::Written;
 use crate::shared::Shared;
 use crate::{tiers, tokens};
@@ -99,6 +99,7 @@ pub(crate) async fn delete(
     caller: InSpace,
     PathId(label): PathId,
     head: WriteHead,
+    _: NoBody,
 ) -> Answer<Response> {
     make(&shared, caller, &label, &head, &[], BlockChange::Delete).await
 }

@@ -3,11 +3,13 @@
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::nodes::Nodes;
-use holdfast_core::collection::CollectionRow;
+use holdfast_core::collection::{CollectionRow, CollectionSettings};
 use holdfast_core::limits::check_id;
+use holdfast_core::space::SpaceKey;
 use holdfast_core::{Error, ErrorCode};
-use holdfast_proto::v1::{CollectionName, read_meta_request::What};
+use holdfast_proto::v1::{CollectionName, IndexWish, read_meta_request::What};
 use moka::future::Cache;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,14 +25,29 @@ const COLLECTIONS_MAX: u64 = 100_000;
 /// Tenant and name.
 type Key = (String, String);
 
+/// A collection, with what of it may change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Collection {
+    pub(crate) row: CollectionRow,
+    pub(crate) settings: CollectionSettings,
+}
+
+impl Deref for Collection {
+    type Target = CollectionRow;
+
+    fn deref(&self) -> &CollectionRow {
+        &self.row
+    }
+}
+
 /// The collections that are used through this router. That there is none of a name is not remembered: one
 /// that another router has just made would be missed.
 ///
 /// An old row leads to the partitions of its own incarnation and never to those of a later one.
 pub(crate) struct CollectionCache {
-    fresh: Cache<Key, Arc<CollectionRow>>,
+    fresh: Cache<Key, Arc<Collection>>,
     /// What was last read, for the time in which reading fails.
-    stale: Cache<Key, Arc<CollectionRow>>,
+    stale: Cache<Key, Arc<Collection>>,
 }
 
 impl CollectionCache {
@@ -51,17 +68,20 @@ impl CollectionCache {
         tenant: &str,
         name: &str,
         deadline: Deadline,
-    ) -> Answer<Arc<CollectionRow>> {
+    ) -> Answer<Arc<Collection>> {
         check_id("collection", name)?;
         let key = (tenant.to_owned(), name.to_owned());
         let known = self.stale.get(&key).await;
         let limit = if known.is_some() { REFRESH_MAX.min(deadline.left()) } else { deadline.left() };
         let ask = async {
-            let row = read(nodes, tenant, name, Deadline::after(limit)).await?;
-            let Some(row) = row.filter(|row| row.deleted.is_none()).map(Arc::new) else {
+            let within = Deadline::after(limit);
+            let row = read(nodes, tenant, name, within).await?;
+            let Some(row) = row.filter(|row| row.deleted.is_none()) else {
                 self.stale.invalidate(&key).await;
                 return Err(no_such_collection());
             };
+            let settings = read_settings(nodes, &row, within).await?;
+            let row = Arc::new(Collection { row, settings });
             self.stale.insert(key.clone(), Arc::clone(&row)).await;
             Ok::<_, Problem>(row)
         };
@@ -77,6 +97,15 @@ impl CollectionCache {
             }
             (Err(problem), _) => Err(Problem::clone(&problem)),
         }
+    }
+
+    /// Which index shall answer recalls over a space, if it is a partition of a collection that is known here.
+    pub(crate) async fn index_of(&self, space: &SpaceKey) -> Option<IndexWish> {
+        let key = (space.tenant().to_owned(), space.collection()?.to_owned());
+        let known = self.stale.get(&key).await?;
+        let CollectionSettings { index, version, .. } = known.settings;
+        let is_it = known.space(space.partition()).is_ok_and(|known| known == *space);
+        (version > 0 && is_it).then(|| IndexWish { kind: index.as_str().to_owned(), version })
     }
 
     /// Forgets one that was just made or deleted through this router.
@@ -106,4 +135,26 @@ pub(super) async fn read(
         (row, true) => Ok(row),
         _ => Err(Problem::new(ErrorCode::Internal, "a node answered several rows of one collection")),
     }
+}
+
+/// What of a collection may change, as it is now.
+pub(super) async fn read_settings(
+    nodes: &Nodes,
+    row: &CollectionRow,
+    deadline: Deadline,
+) -> Answer<CollectionSettings> {
+    let of = CollectionName { tenant: row.tenant.clone(), name: row.name.clone() };
+    let rows: Vec<CollectionSettings> = nodes.read_meta(What::CollectionSettings(of), deadline).await?;
+    Ok(of_row(row, rows.into_iter().next()))
+}
+
+/// The settings of a collection, by what is stored under its name.
+pub(super) fn of_row(row: &CollectionRow, stored: Option<CollectionSettings>) -> CollectionSettings {
+    let own = stored.filter(|settings| settings.incarnation == row.incarnation);
+    own.unwrap_or_else(|| CollectionSettings {
+        tenant: row.tenant.clone(),
+        name: row.name.clone(),
+        incarnation: row.incarnation,
+        ..CollectionSettings::default()
+    })
 }

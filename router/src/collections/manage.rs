@@ -4,16 +4,16 @@
 //! is another incarnation, with keys of its own: what a router writes that has not noticed yet goes to the old
 //! one, which refuses it.
 
-use super::cache::{no_such_collection, read};
+use super::cache::{no_such_collection, read, read_settings};
 use super::erasure_id::ErasureId;
 use super::view::CollectionView;
 use crate::auth::{Caller, path_param};
-use crate::http::json;
+use crate::http::json::{self, Change};
 use crate::http::problem::{Answer, Problem};
 use crate::http::query::NoParams;
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
-use crate::http::{Body, answer};
+use crate::http::{Body, NoBody, answer};
 use crate::lifecycle::erase::{self, What};
 use crate::nodes::Safety;
 use crate::shared::Shared;
@@ -24,14 +24,13 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use holdfast_core::Error;
 use holdfast_core::access::{Access, Rights};
-use holdfast_core::collection::{CollectionRow, Former};
+use holdfast_core::collection::{CollectionChange, CollectionRow, Former, IndexKind};
 use holdfast_core::command::{Command, Idempotency, MetaCommand};
 use holdfast_core::limits::{COLLECTION_PARTITIONS_MAX, IDEMPOTENCY_KEEP_US};
 use holdfast_core::memory::ModelTag;
 use holdfast_core::space::{Shard, SpaceKey};
 use holdfast_core::token::Seen;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -40,8 +39,15 @@ struct PutBody {
     partitions: Option<u64>,
     embedding_model: Option<String>,
     dims: Option<u64>,
-    index: Option<Value>,
-    retention: Option<Value>,
+    index: Option<String>,
+    #[serde(default)]
+    retention: Change<RetentionBody>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RetentionBody {
+    ttl_s: u64,
 }
 
 #[derive(Serialize)]
@@ -76,7 +82,7 @@ pub(crate) async fn get(State(shared): State<Arc<Shared>>, named: Named, _: NoPa
     access.check(&space, Rights::READ)?;
     let deadline = Deadline::after(shared.config.read_timeout);
     let row = shared.collections.of(&shared.nodes, &access.tenant, &name, deadline).await?;
-    answer(StatusCode::OK, &CollectionView::from(CollectionRow::clone(&row)))
+    answer(StatusCode::OK, &CollectionView::new(row.row.clone(), &row.settings))
 }
 
 pub(crate) async fn put(
@@ -90,14 +96,39 @@ pub(crate) async fn put(
     let deadline = Deadline::after(shared.config.write_timeout);
     let known = read(&shared.nodes, &access.tenant, &name, deadline).await?;
     let known = known.filter(|known| known.deleted.is_none());
+    let change = change(&access, &name, &asked)?;
     let row = wanted(&shared, &access, &name, asked, known.as_ref())?;
     let command = Command::Meta(Box::new(MetaCommand::PutCollection(row)));
     // Once more is the same.
     shared.nodes.propose(&access, Shard::META, &command, Safety::Repeatable, deadline).await?;
     shared.collections.forget(&access.tenant, &name).await;
     let row = read(&shared.nodes, &access.tenant, &name, deadline).await?.ok_or_else(no_such_collection)?;
+    if change.index.is_some() || change.retention_s.is_some() {
+        let change = CollectionChange { incarnation: row.incarnation, ..change };
+        let command = Command::Meta(Box::new(MetaCommand::SetCollection(change)));
+        shared.nodes.propose(&access, Shard::META, &command, Safety::Repeatable, deadline).await?;
+        shared.collections.forget(&access.tenant, &name).await;
+    }
+    let settings = read_settings(&shared.nodes, &row, deadline).await?;
     let status = if known.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    answer(status, &CollectionView::from(row))
+    answer(status, &CollectionView::new(row, &settings))
+}
+
+/// What of the collection the body changes.
+fn change(access: &Access, name: &str, asked: &PutBody) -> Result<CollectionChange, Error> {
+    let index = asked.index.as_deref().map(|name| {
+        let kind = IndexKind::from_wire(name);
+        kind.ok_or_else(|| Error::invalid("index", "index must be auto, exact, hnsw or ivf"))
+    });
+    let retention_s = match &asked.retention {
+        Change::Keep => None,
+        Change::Clear => Some(None),
+        Change::Set(retention) => Some(Some(retention.ttl_s)),
+    };
+    let (tenant, name, index) = (access.tenant.clone(), name.to_owned(), index.transpose()?);
+    let change = CollectionChange { tenant, name, incarnation: 0, index, retention_s };
+    change.check()?;
+    Ok(change)
 }
 
 /// The row that the body asks for; what it leaves out stays as it is.
@@ -108,11 +139,6 @@ fn wanted(
     asked: PutBody,
     known: Option<&CollectionRow>,
 ) -> Result<CollectionRow, Error> {
-    for (field, value) in [("index", &asked.index), ("retention", &asked.retention)] {
-        if value.is_some() {
-            return Err(Error::invalid(field, format!("{field} is not supported yet; leave it out")));
-        }
-    }
     let partitions = match asked.partitions {
         None => known.map_or(1, |known| known.partitions),
         Some(partitions) => u8::try_from(partitions).map_err(|_| {
@@ -181,6 +207,7 @@ pub(crate) async fn delete(
     State(shared): State<Arc<Shared>>,
     named: Named,
     head: WriteHead,
+    _: NoBody,
 ) -> Answer<Response> {
     let Named { access, name, space } = named;
     access.check(&space, Rights::WRITE)?;

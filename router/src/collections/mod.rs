@@ -1,5 +1,6 @@
 //! Shared collections: their rows in the meta group, and where in them memories lie.
 
+pub(crate) mod agreed;
 pub(crate) mod cache;
 pub(crate) mod erasure_id;
 pub(crate) mod list;

@@ -1,18 +1,7 @@
 //! In which partition of a collection a memory lies.
 
-use crate::auth::Place;
-use crate::http::problem::Answer;
 use holdfast_core::collection::CollectionRow;
 use holdfast_core::command::NewMemory;
-use holdfast_core::space::SpaceKey;
-
-/// The partition of a space that a new memory goes to.
-pub(crate) fn space_of(place: &Place, memory: &NewMemory) -> Answer<SpaceKey> {
-    match place {
-        Place::User(space) => Ok(space.clone()),
-        Place::Collection(row) => Ok(row.space(partition_of(row, memory, is_stated(memory)))?),
-    }
-}
 
 /// The partition of a new memory: it follows from the request alone, so that a repetition comes to the same one.
 ///
@@ -35,7 +24,7 @@ pub(crate) fn partition_of(collection: &CollectionRow, memory: &NewMemory, to_th
 
 /// Whether the caller stated a fact or named entities. What rules find in a text depends on the rules of the
 /// day, and decides nothing.
-fn is_stated(memory: &NewMemory) -> bool {
+pub(crate) fn is_stated(memory: &NewMemory) -> bool {
     !memory.index.entities.is_empty() || memory.statements.iter().any(|statement| statement.rules == 0)
 }
 
@@ -47,10 +36,10 @@ pub(crate) fn holds_facts(memory: &NewMemory) -> bool {
 
 /// Takes out what rules found in a text that does not lie where facts are compared with each other.
 pub(crate) fn without_found_facts(memory: &mut NewMemory) {
-    memory.statements.clear();
-    memory.whole = false;
-    for chunk in &mut memory.chunks {
-        chunk.statements.clear();
-        chunk.whole = false;
-    }
+    let stated = |memory: &mut NewMemory| {
+        memory.statements.retain(|statement| statement.rules == 0);
+        memory.whole &= !memory.statements.is_empty();
+    };
+    stated(memory);
+    memory.chunks.iter_mut().for_each(stated);
 }

@@ -65,6 +65,8 @@ pub(crate) async fn context(
     let spaces = fan_out::spaces(&shared, &access, &place, &query.collections, deadline).await?;
 
     let embedding = Instant::now();
+    let scoring = shared.scoring.of(&shared.nodes, &access.tenant, deadline).await;
+    query.fill(&scoring);
     let model = recall::embed(&shared, query, deadline).await?;
     let embed = micros_since(embedding);
 

@@ -106,7 +106,7 @@ impl Request {
 fn call(budget: usize) -> Call {
     let candidates = (budget as u64 / TOKENS_EACH).clamp(CANDIDATES_MIN, u64::from(TOP_K_MAX));
     let top_k_default = u32::try_from(candidates).unwrap_or(TOP_K_MAX);
-    Call { needs_query: false, top_k_default, top_k_mobile: top_k_default, spans: true }
+    Call { needs_query: false, top_k_default, top_k_mobile: top_k_default }
 }
 
 #[cfg(test)]

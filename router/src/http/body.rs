@@ -7,6 +7,7 @@ use crate::shared::Shared;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::Bytes;
+use futures::StreamExt;
 use holdfast_core::limits::REQUEST_BYTES_MAX;
 use holdfast_core::{Error, ErrorCode};
 use std::sync::Arc;
@@ -52,6 +53,26 @@ impl FromRequest<Arc<Shared>> for Body {
                 let detail =
                     format!("the body did not arrive within {seconds} s; send it faster or in parts");
                 Err(Problem::new(ErrorCode::DeadlineExceeded, detail))
+            }
+        }
+    }
+}
+
+/// That a request has no body, for calls that would not look at it: what is in it was meant to say something.
+pub(crate) struct NoBody;
+
+impl FromRequest<Arc<Shared>> for NoBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Answer<Self> {
+        let mut body = request.into_body().into_data_stream();
+        let deadline = Deadline::after(shared.config.body_timeout);
+        let refused = || Problem::invalid("body", "this call takes no body; leave it out");
+        loop {
+            match tokio::time::timeout_at(deadline.at(), body.next()).await {
+                Ok(None) => return Ok(Self),
+                Ok(Some(Ok(bytes))) if bytes.is_empty() => {}
+                Ok(Some(_)) | Err(_) => return Err(refused()),
             }
         }
     }

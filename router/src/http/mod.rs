@@ -9,7 +9,7 @@ pub(crate) mod slot;
 pub(crate) mod time;
 pub(crate) mod write;
 
-pub(crate) use body::Body;
+pub(crate) use body::{Body, NoBody};
 pub(crate) use problem::{Answer, Problem};
 
 use axum::http::{HeaderValue, StatusCode, header};

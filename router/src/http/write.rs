@@ -32,6 +32,8 @@ impl<S: Sync> FromRequestParts<S> for WriteHead {
 pub(crate) struct WriteIdentity {
     /// The caller's key, or the one that the router made, for the caller to repeat the write with.
     pub(crate) key: String,
+    /// Whether the key is the caller's, who may use it again.
+    pub(crate) is_given: bool,
     request_hash: u64,
     /// The version that `If-Match` names.
     pub(crate) if_version: Option<u64>,
@@ -66,7 +68,8 @@ impl WriteHead {
             hash.update(&(part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        Ok(WriteIdentity { key, request_hash: hash.digest(), if_version })
+        let is_given = self.key.is_some();
+        Ok(WriteIdentity { key, is_given, request_hash: hash.digest(), if_version })
     }
 }
 
@@ -86,6 +89,14 @@ impl WriteIdentity {
     /// The identity of a write that is one command.
     pub(crate) fn whole(&self) -> Idempotency {
         Idempotency { key_hash: xxh3_128(self.key.as_bytes()), request_hash: self.request_hash }
+    }
+
+    /// The identity of what is kept of a request that concerns several partitions. Keys hold no zero byte, and
+    /// [`WriteIdentity::part`] adds another number of bytes.
+    pub(crate) fn kept(&self) -> Idempotency {
+        let mut key = self.key.as_bytes().to_vec();
+        key.extend_from_slice(b"\0kept");
+        Idempotency { key_hash: xxh3_128(&key), request_hash: self.request_hash }
     }
 
     /// The identity of the part `at` of a write that was cut into several commands. Keys hold no
@@ -123,6 +134,8 @@ mod tests {
         let first = hash("POST /a", &key, b"x");
         assert_eq!(first, hash("POST /a", &key, b"x"));
         assert_ne!(first.0.key_hash, first.1.key_hash);
+        assert!(identity("POST /a", &key, b"x").unwrap().is_given);
+        assert!(!identity("POST /a", &[], b"x").unwrap().is_given);
         for other in [
             hash("POST /b", &key, b"x"),
             hash("POST /a", &key, b"y"),

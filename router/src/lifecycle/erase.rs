@@ -7,7 +7,7 @@ use crate::http::json::{self, Bounded};
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::Deadline;
 use crate::http::write::{WriteHead, WriteIdentity};
-use crate::http::{Body, answer};
+use crate::http::{Body, NoBody, answer};
 use crate::shared::Shared;
 use crate::tokens;
 use axum::extract::State;
@@ -80,6 +80,7 @@ pub(crate) async fn erase_all(
     State(shared): State<Arc<Shared>>,
     caller: InSpace,
     head: WriteHead,
+    _: NoBody,
 ) -> Answer<Response> {
     begin(&shared, caller, &head, &[], Selection::All).await
 }

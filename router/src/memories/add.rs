@@ -1,15 +1,14 @@
 //! `POST …/memories`.
 
 use super::batch::{Batch, tag};
-use super::locate::{Places, locate};
+use super::homes::Writing;
 use super::{ItemResult, hints};
 use crate::auth::{InSpace, Place};
-use crate::collections::placing::{space_of, without_found_facts};
+use crate::collections::placing::without_found_facts;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
 use crate::http::write::{WriteHead, WriteIdentity};
 use crate::http::{Body, answer};
-use crate::nodes::{Level, ReadWish};
 use crate::shared::Shared;
 use crate::tokens;
 use axum::extract::State;
@@ -18,10 +17,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use holdfast_core::access::{Access, Rights};
-use holdfast_core::command::{Add, NewMemory};
+use holdfast_core::apply::CLAIMED_FIELD;
+use holdfast_core::command::Add;
 use holdfast_core::outcome::ItemOutcome;
 use holdfast_core::space::SpaceKey;
-use holdfast_core::token::{Seen, Token};
+use holdfast_core::token::Seen;
 use holdfast_core::{Error, ErrorCode};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -134,68 +134,74 @@ impl Call<'_> {
                 let embedder = built_in.embedder();
                 collection.model == Some(tag(embedder.model_id(), embedder.dims()))
             });
-            for memory in batch.memories_mut() {
-                if space_of(self.place, memory)?.partition() > 0 {
-                    without_found_facts(memory);
-                }
+        }
+        let Self { shared, access, place, identity } = self;
+        let writing = Writing { shared, access, place, identity, deadline };
+        let mut homes = writing.homes(&batch, false).await?;
+        self.settle(&mut batch, &homes, now_us);
+        batch.embed(embedding, deadline).await?;
+        hints::look_up(self.shared, self.access, &homes, &mut batch, deadline).await;
+        match self.store_all(&mut batch, &homes, deadline).await {
+            // It has stored nothing: another write is taking one of the ids elsewhere.
+            Err(problem) if is_claimed(&problem, &homes) => {
+                homes = writing.homes(&batch, true).await?;
+                self.settle(&mut batch, &homes, now_us);
+                let end = self.store_all(&mut batch, &homes, deadline).await;
+                end.map_err(without_claim)
+            }
+            end => end.map_err(without_claim),
+        }
+    }
+
+    /// Makes memories what they are where they go: without facts where none are, which rules found in the texts of other
+    /// partitions than the first; and for as long as the collection keeps those for which no end is given.
+    fn settle(self, batch: &mut Batch, homes: &[SpaceKey], now_us: i64) {
+        let until_us = self.place.retention_us().map(|retention_us| now_us.saturating_add(retention_us));
+        for (memory, home) in batch.memories_mut(homes) {
+            if memory.index.expires_us.is_none() && !memory.index.pinned {
+                memory.index.expires_us = until_us;
+                memory.chunks.iter_mut().for_each(|chunk| chunk.index.expires_us = until_us);
+            }
+            if self.place.collection().is_some() && home.partition() > 0 {
+                without_found_facts(memory);
             }
         }
-        batch.embed(embedding, deadline).await?;
-        hints::look_up(self.shared, self.access, self.place, &mut batch, deadline).await;
-        let parts = self.parts(&mut batch, deadline).await?;
-        match <[Part; 1]>::try_from(parts) {
+    }
+
+    async fn store_all(
+        self,
+        batch: &mut Batch,
+        homes: &[SpaceKey],
+        deadline: Deadline,
+    ) -> Answer<AddedItems> {
+        match <[Part; 1]>::try_from(self.parts(batch, homes)) {
             Ok([part]) if !batch.partial => {
                 let (items, seen) = self.store(&part.space, part.command, deadline).await?;
-                let mut results = Results::new(&batch);
-                results.merge(&batch, &part.items, items);
+                let mut results = Results::new(batch);
+                results.merge(batch, &part.items, items);
                 Ok((results.in_order(), seen.into_iter().collect()))
             }
-            Ok([part]) => self.store_parts(&batch, vec![part], deadline).await,
-            Err(parts) => self.store_parts(&batch, parts, deadline).await,
+            Ok([part]) => self.store_parts(batch, vec![part], deadline).await,
+            Err(parts) => self.store_parts(batch, parts, deadline).await,
         }
     }
 
     /// The commands of a batch: what goes to one partition is written together, and cut only where the
     /// request allows it.
-    async fn parts(self, batch: &mut Batch, deadline: Deadline) -> Answer<Vec<Part>> {
-        let spaces = self.place.partitions()?;
-        let places = self.places(batch, &spaces, deadline).await?;
-        let known = |memory: &NewMemory| places.of(&memory.index.id).and_then(|at| spaces.get(at)).cloned();
-        let mut by_space: BTreeMap<SpaceKey, Vec<usize>> = BTreeMap::new();
-        for (at, item) in batch.items.iter().enumerate() {
-            let space = match item {
-                // An id that is taken is told from a new one where it lies.
-                Ok(prepared) => match known(&prepared.memory) {
-                    Some(space) => space,
-                    None => space_of(self.place, &prepared.memory)?,
-                },
-                // It goes nowhere; it counts where all of a user's space goes, which cuts a repeated
-                // request into the same parts.
-                Err(_) => self.place.first()?,
-            };
-            by_space.entry(space).or_default().push(at);
+    fn parts(self, batch: &mut Batch, homes: &[SpaceKey]) -> Vec<Part> {
+        let mut by_space: BTreeMap<&SpaceKey, Vec<usize>> = BTreeMap::new();
+        for (at, home) in homes.iter().enumerate() {
+            by_space.entry(home).or_default().push(at);
         }
         let mut parts = Vec::new();
         for (space, items) in by_space {
             for (number, items) in batch.parts(items).into_iter().enumerate() {
                 let identity = if batch.partial { self.identity.part(number) } else { self.identity.whole() };
-                let command = batch.command(&items, &space, identity);
+                let command = batch.command(&items, space, identity);
                 parts.push(Part { space: space.clone(), items, command });
             }
         }
-        Ok(parts)
-    }
-
-    /// Where the memories lie whose ids the caller chose, if there are several places.
-    async fn places(self, batch: &Batch, spaces: &[SpaceKey], deadline: Deadline) -> Answer<Places> {
-        let memories = batch.items.iter().flatten().map(|prepared| &prepared.memory);
-        let chosen = memories.filter(|memory| memory.id_chosen).map(|memory| memory.index.id.clone());
-        let ids: Vec<String> = chosen.collect();
-        if spaces.len() < 2 || ids.is_empty() {
-            return Ok(Places::default());
-        }
-        let wish = ReadWish { level: Level::Session, token: Token::new(&self.access.tenant) };
-        locate(self.shared, self.access, spaces, &ids, &wish, deadline).await
+        parts
     }
 
     /// Stores a write part by part, those of several partitions at once.
@@ -267,6 +273,19 @@ impl Call<'_> {
         let detail = "the write was answered for another number of memories than it has";
         Err(Problem::new(ErrorCode::Internal, detail))
     }
+}
+
+/// Whether a write was refused as a whole because another one takes an id of it elsewhere.
+fn is_claimed(problem: &Problem, homes: &[SpaceKey]) -> bool {
+    let error = &problem.error;
+    let is_one = homes.windows(2).all(|pair| pair[0] == pair[1]);
+    is_one && error.code == ErrorCode::Unavailable && error.field.as_deref() == Some(CLAIMED_FIELD)
+}
+
+/// Callers know of no claims.
+fn without_claim(mut problem: Problem) -> Problem {
+    problem.error.field = problem.error.field.filter(|field| field != CLAIMED_FIELD);
+    problem
 }
 
 /// What became of each item of a request, by its place.

@@ -231,10 +231,13 @@ impl Batch {
         }
     }
 
-    /// The memories that can be stored, to be changed once more.
-    pub(super) fn memories_mut(&mut self) -> impl Iterator<Item = &mut NewMemory> {
-        let prepared = self.items.iter_mut().filter_map(|item| item.as_mut().ok());
-        prepared.map(|prepared| &mut prepared.memory)
+    /// The memories that can be stored, to be changed once more, each with its own of what goes with the items.
+    pub(super) fn memories_mut<'a, T>(
+        &'a mut self,
+        with: &'a [T],
+    ) -> impl Iterator<Item = (&'a mut NewMemory, &'a T)> {
+        let each = self.items.iter_mut().zip(with);
+        each.filter_map(|(item, with)| Some((&mut item.as_mut().ok()?.memory, with)))
     }
 
     /// The model of the vectors in the items, as nodes name it.
@@ -242,10 +245,15 @@ impl Batch {
         self.model.as_ref().map(|tag| v1::Model { id: tag.id.clone(), dims: tag.dims.into() })
     }
 
-    /// The memories that state no fact and tell of a change, where facts are looked for at all.
-    pub(super) fn telling_of_change(&mut self) -> impl Iterator<Item = &mut NewMemory> {
-        let prepared = self.items.iter_mut().filter_map(|item| item.as_mut().ok());
-        prepared.filter(|prepared| prepared.changes).map(|prepared| &mut prepared.memory)
+    /// The memories that state no fact and tell of a change, where facts are looked for at all; as
+    /// [`Batch::memories_mut`].
+    pub(super) fn telling_of_change<'a, T>(
+        &'a mut self,
+        with: &'a [T],
+    ) -> impl Iterator<Item = (&'a mut NewMemory, &'a T)> {
+        let each = self.items.iter_mut().zip(with);
+        let prepared = each.filter_map(|(item, with)| Some((item.as_mut().ok()?, with)));
+        prepared.filter(|(item, _)| item.changes).map(|(item, with)| (&mut item.memory, with))
     }
 
     /// Cuts items of one partition, named by their places, into what makes one atomic command each: by

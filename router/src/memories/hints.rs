@@ -5,8 +5,7 @@
 //! the link and not the write.
 
 use super::batch::Batch;
-use crate::auth::{Place, own_reads};
-use crate::collections::placing::space_of;
+use crate::auth::own_reads;
 use crate::http::time::{Deadline, now_us};
 use crate::nodes::{Client, Level, ReadKind, ReadWish};
 use crate::shared::Shared;
@@ -25,20 +24,20 @@ const LOOKED_UP_MAX: usize = 8;
 /// How long a write waits for a look-up.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Gives the texts of a batch that tell of a change their hints, each from the partition that it goes to.
+/// Gives the texts of a batch that tell of a change their hints, each from the partition that it goes to, one of `homes`
+/// for each item.
 pub(super) async fn look_up(
     shared: &Shared,
     access: &Access,
-    place: &Place,
+    homes: &[SpaceKey],
     batch: &mut Batch,
     deadline: Deadline,
 ) {
     let model = batch.model();
     let access = &own_reads(access);
-    for memory in batch.telling_of_change().take(LOOKED_UP_MAX) {
+    for (memory, space) in batch.telling_of_change(homes).take(LOOKED_UP_MAX) {
         let within = Deadline::after(PATIENCE.min(deadline.left()));
-        let Ok(space) = space_of(place, memory) else { return };
-        match candidates(shared, access, &space, memory, model.clone(), within).await {
+        match candidates(shared, access, space, memory, model.clone(), within).await {
             Ok(found) => memory.conflicts = hints(memory, found),
             Err(error) => {
                 tracing::debug!(%error, "no possible conflicts were looked up");

@@ -10,6 +10,7 @@ pub(crate) mod embedding;
 pub(crate) mod get;
 mod hints;
 pub(crate) mod history;
+mod homes;
 pub(crate) mod infer;
 pub(crate) mod list;
 pub(crate) mod locate;

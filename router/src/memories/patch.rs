@@ -13,6 +13,7 @@ use super::get::{Fetched, fetch, set_headers};
 use super::parse::PatchBody;
 use super::single;
 use crate::auth::{InSpace, PathId, Place, own_reads};
+use crate::collections::agreed::keep;
 use crate::http::json::Change;
 use crate::http::problem::{Answer, Problem};
 use crate::http::time::{Deadline, now_us};
@@ -86,7 +87,7 @@ impl Call<'_> {
         let wish = ReadWish { level: Level::Linearizable, token: Token::new(&self.access.tenant) };
         let spaces = self.place.partitions()?;
         let reading = own_reads(self.access);
-        let mut attempt = 0;
+        let (mut attempt, mut first_home) = (0, None);
         loop {
             // Read again for each attempt: it is checked against a fresh state of the memory.
             let patch: PatchBody = json::body(body)?;
@@ -95,8 +96,17 @@ impl Call<'_> {
                 return Err(Problem::new(ErrorCode::InvalidArgument, detail));
             }
             let fetched = fetch(self.shared, &reading, &spaces, self.id, &wish, deadline).await?;
-            let Fetched { memory, space, .. } = fetched;
+            let Fetched { memory, mut space, .. } = fetched;
             check_stays(&space, spaces.len(), &patch)?;
+            if spaces.len() > 1 {
+                // Where it lay when this request was made first is where it is known whether it was done.
+                let home = match first_home {
+                    Some(home) => home,
+                    None => self.home(&space, deadline).await?,
+                };
+                first_home = Some(home);
+                space = spaces.get(home).cloned().unwrap_or(space);
+            }
             let command = self.update(memory, &space, patch, deadline).await?;
             match self.shared.nodes.write(self.access, &space, &command, deadline).await {
                 Err(problem) if self.lost_the_race(&problem) && attempt < ATTEMPTS_MAX => {
@@ -108,6 +118,14 @@ impl Call<'_> {
                 end => return end,
             }
         }
+    }
+
+    /// The partition that the request concerned first.
+    async fn home(&self, found: &SpaceKey, deadline: Deadline) -> Answer<usize> {
+        let found = vec![u64::from(found.partition())];
+        let kept = keep(self.shared, self.access, self.place, self.identity, found, deadline).await?;
+        let home = kept.first().and_then(|home| usize::try_from(*home).ok());
+        home.ok_or_else(|| Problem::new(ErrorCode::Internal, "a request was kept without its partition"))
     }
 
     fn lost_the_race(&self, problem: &Problem) -> bool {

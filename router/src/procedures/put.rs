@@ -5,7 +5,7 @@ use crate::http::json::Bounded;
 use crate::http::problem::Answer;
 use crate::http::time::Deadline;
 use crate::http::write::WriteHead;
-use crate::http::{Body, answer, json};
+use crate::http::{Body, NoBody, answer, json};
 use crate::shared::Shared;
 use crate::{tiers, tokens};
 use axum::extract::State;
@@ -61,6 +61,7 @@ pub(crate) async fn delete(
     caller: InSpace,
     PathId(name): PathId,
     head: WriteHead,
+    _: NoBody,
 ) -> Answer<Response> {
     make(&shared, caller, name, &head, &[], ProcedureChange::Delete).await
 }

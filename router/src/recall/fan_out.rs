@@ -6,6 +6,8 @@
 //! for its best memories, which are then merged by score alone. Each round has a part of the
 //! time, so that a shard that does not answer costs its own memories and not the whole answer.
 
+mod traced;
+
 use super::parse::Query;
 use super::request;
 use crate::auth::Place;
@@ -104,6 +106,9 @@ pub(crate) async fn find(asking: Asking<'_>, query: &Query, model: Option<ModelP
     let ask = |space| asking.search(space, request.clone(), deadline);
     let mut merged = Merged::new(query.top_k, query.beside.unwrap_or_default());
     fan_out.round(ask, |response| response.seen, |response| merged.take(response)).await?;
+    if let Some(traced) = merged.response.traced.as_mut().filter(|traced| traced.scored.is_some()) {
+        fan_out.stand(traced).await?;
+    }
     fan_out.end(query, merged)
 }
 
@@ -123,7 +128,8 @@ impl Asking<'_> {
         request: v1::RecallRequest,
         deadline: Deadline,
     ) -> Answer<v1::RecallResponse> {
-        let request = v1::RecallRequest { space: Some(space.into()), ..request };
+        let index = self.shared.collections.index_of(space).await;
+        let request = v1::RecallRequest { space: Some(space.into()), index, ..request };
         let ask = |mut client: Client, read| {
             let request = v1::RecallRequest { read: Some(read), ..request.clone() };
             async move { client.recall(request).await }
@@ -137,7 +143,8 @@ impl Asking<'_> {
         request: v1::RecallRequest,
         deadline: Deadline,
     ) -> Answer<v1::RecallStatsResponse> {
-        let request = v1::RecallRequest { space: Some(space.into()), ..request };
+        let index = self.shared.collections.index_of(space).await;
+        let request = v1::RecallRequest { space: Some(space.into()), index, ..request };
         let ask = |mut client: Client, read| {
             let recall = v1::RecallRequest { read: Some(read), ..request.clone() };
             async move { client.recall_stats(v1::RecallStatsRequest { recall: Some(recall) }).await }
@@ -292,6 +299,7 @@ impl Merged {
         }
         // Places among the memories of one partition are none among all of them.
         merged.results.extend(answer.results.into_iter().map(|scored| v1::Scored { ranks: None, ..scored }));
+        traced::merge(&mut merged.traced, answer.traced);
         merged.constraints.extend(answer.constraints);
         merged.stating.extend(answer.stating);
         for (all, k) in [

@@ -101,6 +101,8 @@ async fn run(recall: Recall<'_>, mut query: Query, deadline: Deadline) -> Answer
     let spaces = fan_out::spaces(shared, access, place, &query.collections, deadline).await?;
 
     let embedding = Instant::now();
+    let scoring = shared.scoring.of(&shared.nodes, &access.tenant, deadline).await;
+    query.fill(&scoring);
     let model = embed(shared, &mut query, deadline).await?;
     let embed = micros_since(embedding);
 
@@ -228,6 +230,9 @@ pub(crate) fn request(access: &Access, query: &Query, model: Option<ModelProfile
             cos_dev_prior: model.cos_dev_prior,
         }),
         pool: None,
+        above: None,
+        index: None,
+        tau_hours: query.tau_hours,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The body of a recall. What is not supported yet is refused, never silently ignored.
+//! The body of a recall.
 
 use super::diverse::DIVERSE_TOP_K_MAX;
 use super::situation::{IntentAsked, Situation, Understood};
@@ -8,6 +8,7 @@ use crate::http::time::Time;
 use crate::memories::embedding::model_name;
 use crate::tokens::Consistency;
 use holdfast_core::limits::{QUERY_BYTES_MAX, TOP_K_MAX, check_id};
+use holdfast_core::score::own::ScoringRow;
 use holdfast_core::score::{Profile, Weights, WeightsError};
 use holdfast_core::{Error, Result};
 use holdfast_proto::v1;
@@ -101,8 +102,6 @@ pub(crate) struct Call {
     pub(crate) top_k_default: u32,
     /// The same on a small screen.
     pub(crate) top_k_mobile: u32,
-    /// Whether the call can ask several spaces.
-    pub(crate) spans: bool,
 }
 
 impl Call {
@@ -112,7 +111,7 @@ impl Call {
     }
 
     pub(super) const RECALL: Self =
-        Self { needs_query: true, top_k_default: TOP_K_DEFAULT, top_k_mobile: TOP_K_MOBILE, spans: true };
+        Self { needs_query: true, top_k_default: TOP_K_DEFAULT, top_k_mobile: TOP_K_MOBILE };
 }
 
 /// Both default to now: what is true by what was believed, or what was true by what is believed.
@@ -169,6 +168,10 @@ pub(crate) struct Query {
     pub(crate) vector: Option<QueryVector>,
     pub(crate) top_k: u32,
     pub(crate) profile: Profile,
+    /// Whether the caller named the profile.
+    profile_named: bool,
+    /// Tau in place of the profile's.
+    pub(crate) tau_hours: Option<f64>,
     pub(crate) relevance: v1::Relevance,
     pub(crate) weights: Option<v1::Weights>,
     /// JSON; empty for none.
@@ -203,8 +206,17 @@ impl Query {
         Self::of(json::body(bytes)?, Call::RECALL)
     }
 
+    /// Takes from the settings of the tenant what the caller has not said.
+    pub(crate) fn fill(&mut self, scoring: &ScoringRow) {
+        if let Some(profile) = scoring.profile.filter(|_| !self.profile_named) {
+            self.profile = profile;
+        }
+        let Some(own) = scoring.of(self.profile) else { return };
+        self.weights = self.weights.or_else(|| own.weights().map(as_told));
+        self.tau_hours = own.tau_hours();
+    }
+
     pub(crate) fn of(body: RecallBody, call: Call) -> Result<Self> {
-        refuse_unsupported(&body, call)?;
         let text = body.query.map(check_text).transpose()?;
         let unit = body.embedding.map(|embedding| embedding.unit("embedding")).transpose()?;
         let model = model_name(unit.is_some(), body.embedding_model)?;
@@ -235,6 +247,8 @@ impl Query {
             vector: unit.zip(model).map(|(unit, model)| QueryVector { unit, model, given: true }),
             top_k,
             profile: profile(body.profile.as_deref())?,
+            profile_named: body.profile.is_some(),
+            tau_hours: None,
             relevance,
             weights: body.weights.map(weights).transpose()?,
             filter: filter(body.kinds.map(|kinds| kinds.0), body.filter)?,
@@ -259,15 +273,6 @@ impl Query {
                 asked => Some(Duration::from_millis(within("deadline_ms", asked, 1, DEADLINE_MS_MAX)?)),
             },
         })
-    }
-}
-
-fn refuse_unsupported(body: &RecallBody, call: Call) -> Result<()> {
-    let asked =
-        [("collections", !call.spans && body.collections.as_ref().is_some_and(|names| !names.0.is_empty()))];
-    match asked.into_iter().find(|(_, asked)| *asked) {
-        Some((field, _)) => Err(Error::invalid(field, format!("{field} is not supported yet; leave it out"))),
-        None => Ok(()),
     }
 }
 
@@ -319,18 +324,34 @@ fn conflicts(name: Option<&str>) -> Result<v1::Conflicts> {
 }
 
 fn weights(body: WeightsBody) -> Result<v1::Weights> {
-    let checked = Weights::new(body.relevance, body.recency, body.importance, body.frequency);
-    let weights = checked.map_err(|error| match error {
-        WeightsError::OutOfRange { part, .. } => Error::invalid(format!("weights.{part}"), error.to_string()),
-        WeightsError::Sum(_) => {
-            Error::invalid("weights", format!("{error}; a weight that is left out counts as 0"))
-        }
-    })?;
+    Ok(as_told(body.checked("weights")?))
+}
+
+impl WeightsBody {
+    /// The weights, which stand at `field` of the body.
+    ///
+    /// # Errors
+    /// [`holdfast_core::ErrorCode::InvalidArgument`] that names the one that is wrong, or all.
+    pub(crate) fn checked(self, field: &str) -> Result<Weights> {
+        let Self { relevance, recency, importance, frequency } = self;
+        Weights::new(relevance, recency, importance, frequency).map_err(|error| match error {
+            WeightsError::OutOfRange { part, .. } => {
+                Error::invalid(format!("{field}.{part}"), error.to_string())
+            }
+            WeightsError::Sum(_) => {
+                Error::invalid(field, format!("{error}; a weight that is left out counts as 0"))
+            }
+        })
+    }
+}
+
+/// As nodes are told.
+fn as_told(weights: Weights) -> v1::Weights {
     // All are within 0..=1.
     #[allow(clippy::cast_possible_truncation)]
     let [relevance, recency, importance, frequency] =
         [weights.s, weights.r, weights.i, weights.f].map(|w| w as f32);
-    Ok(v1::Weights { relevance, recency, importance, frequency })
+    v1::Weights { relevance, recency, importance, frequency }
 }
 
 fn min_score(value: f64) -> Result<f64> {

@@ -1,7 +1,7 @@
 //! `POST …/recall:why-not`: why a memory is not among the results of a recall, or that it is.
 
 use super::diverse::Diverse;
-use super::fan_out::{Asking, Found, find};
+use super::fan_out::{self, Asking, Found, find};
 use super::parse::{Call, Query, recall_body};
 use super::view::{Parts, Ranks, hit, to_nine_places};
 use super::{cap, embed};
@@ -111,12 +111,14 @@ pub(crate) async fn why_not(
     Body(body): Body,
 ) -> Answer<Response> {
     let started = Instant::now();
-    let (access, space) = caller.require(Rights::READ)?;
+    let (access, place) = caller.require_place(Rights::READ)?;
     let body: WhyNotBody = json::body(&body)?;
     let (id, recall) = body.split();
     check_id("id", &id)?;
-    let mut query = Query::of(recall, Call { spans: false, ..Call::RECALL })?;
+    let mut query = Query::of(recall, Call::RECALL)?;
     query.trace = Some(id.clone());
+    // Whoever does not answer may be the one that holds it.
+    query.require_all = true;
     let wish = tokens::wish(
         &access.tenant,
         query.token.as_deref(),
@@ -125,11 +127,13 @@ pub(crate) async fn why_not(
         query.max_staleness_ms,
     )?;
     let deadline = Deadline::of(started, query.deadline.unwrap_or(shared.config.read_timeout));
+    let spaces = fan_out::spaces(&shared, &access, &place, &query.collections, deadline).await?;
+    let scoring = shared.scoring.of(&shared.nodes, &access.tenant, deadline).await;
+    query.fill(&scoring);
     let model = embed(&shared, &mut query, deadline).await?;
     let top_k = query.top_k;
     let diverse = Diverse::of(&mut query);
-    let spaces = std::slice::from_ref(&space);
-    let asking = Asking { shared: &shared, access: &access, spaces, wish: &wish, deadline };
+    let asking = Asking { shared: &shared, access: &access, spaces: &spaces, wish: &wish, deadline };
     let Found { mut response, seen, .. } = find(asking, &query, model).await?;
     let token = tokens::text(&access.tenant, seen)?;
     if let Some(diverse) = diverse {
@@ -291,7 +295,8 @@ fn detail(verdict: Verdict, place: Option<u64>, query: &Query, traced: &v1::Trac
             by()
         ),
         Verdict::NotThen => {
-            "it did not hold at the time that as_of names, or was not believed to; leave as_of out for now"
+            "it did not hold at the time that as_of names, happened later, or was not known then; leave as_of out for \
+             now"
                 .to_owned()
         }
     }

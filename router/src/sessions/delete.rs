@@ -1,10 +1,10 @@
 //! `DELETE …/sessions/{s}`: step by step, each of them bounded, until all is gone.
 
 use crate::auth::{InSpace, PathId};
-use crate::http::answer;
 use crate::http::problem::Answer;
 use crate::http::time::Deadline;
 use crate::http::write::WriteHead;
+use crate::http::{NoBody, answer};
 use crate::memories::single;
 use crate::shared::Shared;
 use crate::tokens;
@@ -33,6 +33,7 @@ pub(crate) async fn delete(
     caller: InSpace,
     PathId(session): PathId,
     head: WriteHead,
+    _: NoBody,
 ) -> Answer<Response> {
     let (access, space) = caller.require(Rights::WRITE)?;
     let identity = head.identity(&[])?;

@@ -3,6 +3,7 @@
 
 use super::line::{End, FORMAT, Line};
 use crate::auth::{InSpace, Place};
+use crate::collections::agreed::claim;
 use crate::collections::placing::{holds_facts, partition_of};
 use crate::http::answer;
 use crate::http::json;
@@ -22,7 +23,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use holdfast_core::access::{Access, Rights};
 use holdfast_core::codec::Stored;
-use holdfast_core::command::{Command, Idempotency, SpaceCommand, Write};
+use holdfast_core::command::{Claim, Command, Idempotency, SpaceCommand, Write};
 use holdfast_core::limits::IMPORT_ITEMS_MAX;
 use holdfast_core::outcome::{ItemOutcome, ItemStatus};
 use holdfast_core::space::SpaceKey;
@@ -301,23 +302,30 @@ impl Import<'_> {
             true => Places::default(),
             false => locate(self.shared, self.access, self.spaces, &ids, &wish, deadline).await?,
         };
-        let mut new: HashMap<&str, usize> = HashMap::new();
-        let mut homes = Vec::with_capacity(all.len());
+        let mut new: HashMap<&str, (u8, bool)> = HashMap::new();
         for given in all {
-            let id = given.item.id();
-            let known = places.of_any(id).or_else(|| new.get(id).copied());
-            let home = known.unwrap_or_else(|| match &given.item {
-                Item::Memory(memory) => {
-                    let memory = &memory.memory;
-                    usize::from(partition_of(collection, memory, holds_facts(memory)))
-                }
-                // Its memory is nowhere, which any partition can say.
-                Item::Version(_) | Item::Links(_) | Item::Beside(_) => 0,
-            });
-            new.insert(id, home);
-            homes.push(home);
+            let (id, Item::Memory(memory)) = (given.item.id(), &given.item) else { continue };
+            if places.of_any(id).is_none() {
+                let has_facts = holds_facts(&memory.memory);
+                new.entry(id).or_insert((partition_of(collection, &memory.memory, has_facts), has_facts));
+            }
         }
-        Ok(homes)
+        let claims = new.iter().map(|(id, (partition, has_facts))| {
+            let (id, partition) = ((*id).to_owned(), *partition);
+            Claim { id, partition, obeys: !has_facts }
+        });
+        let belongs = claim(self.shared, self.access, collection, claims.collect(), deadline).await?;
+        let moved = new.iter().find(|(id, (_, has_facts))| *has_facts && belongs.get(**id) != Some(&0));
+        if let Some((id, _)) = moved {
+            let detail = format!(
+                "a memory of the id {id} was written to another partition of the collection a moment ago, where no \
+                 facts are; send the import again in twenty minutes"
+            );
+            return Err(Problem::new(ErrorCode::Conflict, detail));
+        }
+        // The memory of anything else is nowhere, which any partition can say.
+        let home = |id: &str| places.of_any(id).or_else(|| belongs.get(id).map(|at| usize::from(*at)));
+        Ok(all.iter().map(|given| home(given.item.id()).unwrap_or(0)).collect())
     }
 
     async fn propose(&mut self, home: usize, step: Vec<Given>) -> Answer<()> {

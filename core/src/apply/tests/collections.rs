@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::TenantRow;
-use crate::collection::CollectionRow;
+use crate::collection::{CollectionChange, CollectionRow, CollectionSettings, IndexKind};
 use crate::erasure::{EraseStep, Selection};
 use crate::keys::meta;
 use crate::limits::{COLLECTION_KEEP_US, COLLECTIONS_MAX, IDEMPOTENCY_KEEP_US};
@@ -163,4 +163,65 @@ fn their_number_is_bounded() {
     assert_eq!(put(&mut replica, row("more", 1)), Outcome::Done);
     assert!(stored(&replica, "c7").is_none(), "deleted first");
     assert!(stored(&replica, "c3").is_some() && stored(&replica, "more").is_some());
+}
+
+fn settings(replica: &Replica) -> Option<CollectionSettings> {
+    let value = replica.state.get(&meta::collection_settings("t", "商品")).unwrap()?;
+    Some(CollectionSettings::decode(&value).unwrap())
+}
+
+#[test]
+fn what_may_change_changes_and_ends_with_the_collection() {
+    let mut replica = with_tenant();
+    let set = |incarnation, index, retention_s| {
+        let (tenant, name) = ("t".into(), "商品".into());
+        MetaCommand::SetCollection(CollectionChange {
+            tenant,
+            name,
+            incarnation,
+            index: Some(index),
+            retention_s: Some(retention_s),
+        })
+    };
+    assert_eq!(failed(run(&mut replica, set(1, IndexKind::Ivf, None))).0, ErrorCode::NotFound);
+    put(&mut replica, row("商品", 2));
+    let incarnation = stored(&replica, "商品").unwrap().incarnation;
+    assert_eq!(settings(&replica), None);
+    assert_eq!(run(&mut replica, set(incarnation, IndexKind::Ivf, Some(7))), Outcome::Done);
+    let first = settings(&replica).unwrap();
+    assert_eq!((first.index, first.retention_s, first.version), (IndexKind::Ivf, Some(7), replica.log_index));
+    assert_eq!(run(&mut replica, set(incarnation, IndexKind::Ivf, Some(7))), Outcome::Done);
+    assert_eq!(settings(&replica).unwrap(), first, "the same once more");
+    assert_eq!(run(&mut replica, set(incarnation, IndexKind::Exact, None)), Outcome::Done);
+    assert!(settings(&replica).unwrap().version > first.version);
+    assert_eq!(failed(run(&mut replica, set(incarnation + 1, IndexKind::Auto, None))).0, ErrorCode::Conflict);
+    // Two changes of one moment: each leaves what the other one says.
+    for (index, retention_s) in [(Some(IndexKind::Hnsw), None), (None, Some(Some(5)))] {
+        let (tenant, name) = ("t".into(), "商品".into());
+        let change = CollectionChange { tenant, name, incarnation, index, retention_s };
+        assert_eq!(run(&mut replica, MetaCommand::SetCollection(change)), Outcome::Done);
+    }
+    let both = settings(&replica).unwrap();
+    assert_eq!((both.index, both.retention_s), (IndexKind::Hnsw, Some(5)));
+    delete(&mut replica, "商品");
+    assert_eq!(settings(&replica), None);
+    assert_eq!(failed(run(&mut replica, set(incarnation, IndexKind::Auto, None))).0, ErrorCode::NotFound);
+}
+
+#[test]
+fn settings_of_collections_are_checked() {
+    for kind in IndexKind::ALL {
+        assert_eq!(IndexKind::from_wire(kind.as_str()), Some(kind));
+    }
+    assert_eq!(IndexKind::from_wire("HNSW"), None);
+    let of = |retention_s| {
+        let retention_s = Some(retention_s);
+        let settings =
+            CollectionChange { tenant: "t".into(), name: "n".into(), retention_s, ..Default::default() };
+        settings.check().err().and_then(|error| error.field)
+    };
+    assert_eq!((of(None), of(Some(1)), of(Some(crate::limits::RETENTION_S_MAX))), (None, None, None));
+    for bad in [0, crate::limits::RETENTION_S_MAX + 1, u64::MAX] {
+        assert_eq!(of(Some(bad)).as_deref(), Some("retention.ttl_s"));
+    }
 }

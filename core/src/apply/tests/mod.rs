@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 mod blocks;
 mod chunks;
+mod claims;
 mod collections;
 mod erase;
 mod erase_left;

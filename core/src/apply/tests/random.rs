@@ -187,8 +187,18 @@ fn commands_wait_for_replicas_that_know_what_they_mean() {
         (space_command(Write::Import(vec![]), None), 8),
         (space_command(Write::Erase(EraseStep::Close { id: "e".into() }), None), 8),
         (space_command(merged::duplicates(0, 0, &[]), None), 8),
+        (space_command(Write::Claim(vec![]), None), 8),
+        (space_command(Write::Keep { numbers: vec![] }, None), 8),
         (Command::Sweep { limit: 1 }, 8),
         (Command::Meta(Box::new(MetaCommand::PutCollection(Default::default()))), 6),
+        (Command::Meta(Box::new(MetaCommand::SetCollection(Default::default()))), 8),
+        (
+            Command::Meta(Box::new(MetaCommand::SetScoring {
+                scoring: Default::default(),
+                if_version: None,
+            })),
+            8,
+        ),
         (Command::Tenant(Box::new(TenantStep::Begin { tenant: "t".into(), id: "e".into() })), 7),
         (Command::Meta(Box::new(MetaCommand::EraseTenant { tenant: "t".into(), id: "e".into() })), 7),
     ];

@@ -6,7 +6,7 @@ use crate::index::files::{FileError, Files};
 use crate::index::image::{LiveImage, SharedImage};
 use crate::index::lists;
 use crate::index::settings::IndexSettings;
-use crate::index::spaces::Tables;
+use crate::index::spaces::{Choices, Tables};
 use holdfast_core::space::SpaceKey;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -66,6 +66,7 @@ pub(in crate::index) struct Upkeep {
 #[derive(Debug)]
 struct Shared {
     settings: IndexSettings,
+    choices: Arc<Choices>,
     table: Arc<Tables>,
     files: Arc<Files>,
     state: Mutex<State>,
@@ -92,13 +93,20 @@ struct Job {
 }
 
 impl Upkeep {
-    pub(in crate::index) fn new(settings: IndexSettings, table: Arc<Tables>, files: Arc<Files>) -> Self {
-        let shared = Shared { settings, table, files, state: Mutex::default(), wake: Condvar::new() };
+    pub(in crate::index) fn new(
+        settings: IndexSettings,
+        choices: Arc<Choices>,
+        table: Arc<Tables>,
+        files: Arc<Files>,
+    ) -> Self {
+        let shared =
+            Shared { settings, choices, table, files, state: Mutex::default(), wake: Condvar::new() };
         Self { shared: Arc::new(shared), threads: Mutex::default() }
     }
 
-    pub(in crate::index) fn settings(&self) -> &IndexSettings {
-        &self.shared.settings
+    /// The settings for a space.
+    pub(in crate::index) fn settings_of(&self, space: &SpaceKey) -> IndexSettings {
+        self.shared.settings.chosen(self.shared.choices.of(space))
     }
 
     pub(in crate::index) fn done(&self) -> Done {
@@ -207,7 +215,8 @@ impl Shared {
             if !self.is_wanted(&job.space, &image) {
                 return None;
             }
-            let step = image.read().next_step(&self.settings)?;
+            let settings = self.settings.chosen(self.choices.of(&job.space));
+            let step = image.read().next_step(&settings)?;
             if Trade::of(&step) != job.trade {
                 return Some(Trade::of(&step));
             }

@@ -45,7 +45,7 @@ use top::Candidate;
 
 pub use query::{Answer, AsOf, Beside, Conflicts, Hit, Preference, Query, RelevanceMode};
 pub use ranking::Ranks;
-pub use trace::{Sight, Trace};
+pub use trace::{Sight, Standing, Trace};
 
 /// A thread keeps its buffers from search to search, unless they grew beyond this many rows.
 const KEPT_ROWS_MAX: usize = 1 << 18;
@@ -168,15 +168,18 @@ fn sees(query: &Query<'_>, columns: &Columns, at: usize) -> bool {
 }
 
 /// Whether a memory was believed at the one time to hold at the other. What its statements say goes
-/// first; a memory without any tells what happened, from then on.
+/// first; a memory without any tells what happened, from then on. Of one that names no time it is not known since when
+/// it holds, and only when it was recorded counts.
 fn held(then: &AsOf<'_>, columns: &Columns, at: usize) -> bool {
     let states = columns.valid_from_us[at] > i64::MIN;
+    let has_begin = states || columns.event_us[at] != columns.created_us[at];
     match then.held.get(&columns.seq[at]) {
         Some(held) if states => *held,
         _ => {
             columns.created_us[at] <= then.recorded_us
-                && columns.retracted_us[at] > then.recorded_us
-                && columns.event_us[at].max(columns.valid_from_us[at]) <= then.valid_us
+                // Nothing is later than what is never taken back, not even the end of all times.
+                && (columns.retracted_us[at] == i64::MAX || columns.retracted_us[at] > then.recorded_us)
+                && (!has_begin || columns.event_us[at].max(columns.valid_from_us[at]) <= then.valid_us)
                 && columns.valid_to_us[at] > then.valid_us
         }
     }
@@ -355,6 +358,8 @@ impl<'a> Pass<'a> {
             }
         };
         let trace = self.query.trace.map(|seq| self.trace(seq, &scorer, &boosts, hit));
+        let standing =
+            self.query.above.map(|score| self.standing(&scorer, &boosts, |other| other.score > score));
         Ok(Answer {
             hits: top.into_sorted().map(hit).collect(),
             scored: if self.cosines.is_exact() { self.visible } else { scored },
@@ -365,6 +370,7 @@ impl<'a> Pass<'a> {
             constraints_total,
             stating: stating.into_sorted().map(hit).collect(),
             trace,
+            standing,
         })
     }
 

@@ -193,6 +193,7 @@ impl<'a> Sieve<'a> {
             constraints_total: 0,
             stating: Vec::new(),
             trace: None,
+            standing: None,
         }
     }
 }

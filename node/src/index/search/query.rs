@@ -1,5 +1,5 @@
 use super::ranking::Ranks;
-use super::trace::Trace;
+use super::trace::{Standing, Trace};
 use holdfast_core::filter::Filter;
 use holdfast_core::intent::Intent;
 use holdfast_core::score::{Bm25, NeighbourWeights, Prior, Profile, Recipe, Weights, Why};
@@ -112,6 +112,8 @@ pub struct Query<'a> {
     pub situation: Option<&'a Situation>,
     /// The memory, by seq, of which it is told why it is among the hits or not.
     pub trace: Option<u64>,
+    /// A score of a memory of another partition, of which it is told where it would stand here.
+    pub above: Option<f64>,
     /// By when the answer is wanted. A search that is not exact ends soon enough, with what it has.
     pub deadline: Option<Instant>,
     /// In a recall over several partitions: the names that the query holds something of, of the speakers of
@@ -173,6 +175,7 @@ impl Default for Query<'_> {
             intent: None,
             situation: None,
             trace: None,
+            above: None,
             deadline: None,
             speakers: None,
         }
@@ -182,7 +185,7 @@ impl Default for Query<'_> {
 impl Query<'_> {
     /// Whether reasons are wanted, among them the places of rows among all others: then all are compared.
     pub(super) fn explains(&self) -> bool {
-        self.explain || self.trace.is_some()
+        self.explain || self.trace.is_some() || self.above.is_some()
     }
 
     /// Whether anything is asked that a memory could be relevant to.
@@ -231,4 +234,6 @@ pub struct Answer {
     pub stating: Vec<Hit>,
     /// What became of the memory that [`Query::trace`] names.
     pub trace: Option<Trace>,
+    /// Where the score that [`Query::above`] names would stand.
+    pub standing: Option<Standing>,
 }

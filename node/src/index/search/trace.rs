@@ -48,6 +48,15 @@ pub struct Trace {
     pub passing: u64,
 }
 
+/// Where a score stands among the memories that pass the filter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// How many score higher.
+    pub above: u64,
+    /// How many there are.
+    pub passing: u64,
+}
+
 /// What a query sees of a row.
 fn sight(query: &Query<'_>, columns: &Columns, at: usize) -> Sight {
     if columns.flags[at] & flag::LIVE == 0 {
@@ -83,23 +92,35 @@ impl Pass<'_> {
         let sight = row.map_or(Sight::Absent, |row| sight(self.query, columns, row as usize));
         let mut trace = Trace { sight, faults: Vec::new(), hit: None, rank: 0, passing: 0 };
         let Some(row) = row.filter(|_| sight == Sight::Seen) else { return trace };
-        let filter = self.query.filter.filter(|filter| !filter.is_all());
-        let candidate = |row: u32, relevance: f64| self.candidate(row, relevance, scorer, boosts);
-        let traced = candidate(row, self.scratch.relevance[row as usize]);
-        trace.rank = 1;
-        for (other, (flags, relevance)) in
-            (0u32..).zip(self.scratch.flags.iter().zip(&self.scratch.relevance))
-        {
-            let passes = flags & flag::LIVE != 0
-                && filter.is_none_or(|filter| filter.matches(&RowView::new(self.image, other as usize)));
-            if passes {
-                trace.passing += 1;
-                trace.rank += u64::from(candidate(other, *relevance) > traced);
-            }
-        }
+        let traced = self.candidate(row, self.scratch.relevance[row as usize], scorer, boosts);
+        let standing = self.standing(scorer, boosts, |other| other > traced);
+        (trace.rank, trace.passing) = (standing.above + 1, standing.passing);
         let view = RowView::new(self.image, row as usize);
+        let filter = self.query.filter.filter(|filter| !filter.is_all());
         trace.faults = filter.map(|filter| filter.faults(&view)).unwrap_or_default();
         trace.hit = Some(hit(traced));
         trace
+    }
+
+    /// Counts the memories that pass the filter, and those of them that come before another one. Looks at every row,
+    /// as the scan does.
+    pub(super) fn standing(
+        &self,
+        scorer: &Scorer,
+        boosts: &Boosts<'_>,
+        is_before: impl Fn(Candidate) -> bool,
+    ) -> Standing {
+        let filter = self.query.filter.filter(|filter| !filter.is_all());
+        let mut standing = Standing::default();
+        for (row, (flags, relevance)) in (0u32..).zip(self.scratch.flags.iter().zip(&self.scratch.relevance))
+        {
+            let passes = flags & flag::LIVE != 0
+                && filter.is_none_or(|filter| filter.matches(&RowView::new(self.image, row as usize)));
+            if passes {
+                standing.passing += 1;
+                standing.above += u64::from(is_before(self.candidate(row, *relevance, scorer, boosts)));
+            }
+        }
+        standing
     }
 }

@@ -5,6 +5,7 @@ use crate::index::files::{FileError, Files};
 use crate::index::image::{Image, LiveImage, SharedImage};
 use crate::index::lists::{self, Lists, Writer};
 use crate::index::settings::IndexSettings;
+use crate::index::spaces::Choices;
 use holdfast_core::codec::Stored;
 use holdfast_core::event::Event;
 use holdfast_core::keys::{Family, family_prefix, index_row};
@@ -115,6 +116,7 @@ pub(super) struct Loader {
     pub(super) batches: Batches,
     pub(super) files: Arc<Files>,
     pub(super) settings: IndexSettings,
+    pub(super) choices: Arc<Choices>,
     /// Files of lists that were of no use.
     pub(super) files_failed: AtomicUsize,
 }
@@ -228,10 +230,11 @@ impl Loader {
             self.note_failure(load, &error.into());
             Vec::new()
         });
+        let settings = self.settings_of(load);
         for name in names {
             let opened = self.files.path(&load.space, &name).and_then(|path| Lists::open(&path, &load.space));
             match opened {
-                Ok((lists, seqs)) if self.settings.keeps_lists(lists.len(), lists.dims) => {
+                Ok((lists, seqs)) if settings.keeps_lists(lists.len(), lists.dims) => {
                     image.vectors.offer(lists, &seqs);
                 }
                 Ok(_) => self.discard(load, &name),
@@ -241,6 +244,11 @@ impl Loader {
                 }
             }
         }
+    }
+
+    /// The settings for the space of a load.
+    fn settings_of(&self, load: &Load) -> IndexSettings {
+        self.settings.chosen(self.choices.of(&load.space))
     }
 
     fn discard_all(&self, load: &Arc<Load>) {
@@ -273,17 +281,18 @@ impl Loader {
         is_short: bool,
     ) -> Result<bool, FileError> {
         let is_wanted = || self.table.lock().is_current(load);
+        let settings = self.settings_of(load);
         let Image { vectors, columns, .. } = image;
         for arena in 0..vectors.arenas() {
             let (live, dims, is_listed) =
                 (vectors.live(arena), vectors.dims(arena), vectors.listed(arena).is_some());
             // Of another time: little of it is still right.
             let is_old = vectors.tail(arena) > if is_short { 0 } else { TAIL_MAX };
-            if is_listed && (is_old || (is_last && !self.settings.keeps_lists(live, dims))) {
+            if is_listed && (is_old || (is_last && !settings.keeps_lists(live, dims))) {
                 return Ok(false);
             }
-            let is_short = is_short && self.settings.may_have_lists();
-            if !is_short && !vectors.is_spilling(arena) && !self.settings.wants_lists(live, dims) {
+            let is_short = is_short && settings.may_have_lists();
+            if !is_short && !vectors.is_spilling(arena) && !settings.wants_lists(live, dims) {
                 continue;
             }
             let seq_of = |row: u32| columns.seq.get(row as usize).copied().unwrap_or_default();

@@ -26,6 +26,7 @@
 //! what waits beside an image after the image. Nothing waits under the lock of the table, and what leaves it is freed when it is open again.
 
 mod batches;
+mod choices;
 mod error;
 mod load;
 mod table;
@@ -33,7 +34,7 @@ mod table;
 use super::files::Files;
 use super::graph::Upkeep;
 use super::image::{Image, SharedImage, TimedOut};
-use super::settings::IndexSettings;
+use super::settings::{IndexChoice, IndexSettings};
 use batches::{Batches, OpenBatch};
 use holdfast_core::event::Event;
 use holdfast_core::keys::next_space;
@@ -49,6 +50,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use table::Entry;
 
+pub(super) use choices::Choices;
 pub(super) use table::Tables;
 
 pub use error::LoadError;
@@ -102,6 +104,7 @@ pub struct Spaces {
     table: Arc<Tables>,
     loader: Loader,
     upkeep: Upkeep,
+    choices: Arc<Choices>,
 }
 
 /// A batch on its way into the store. Between opening it and delivering its events no load
@@ -145,15 +148,25 @@ impl Spaces {
     fn with_files(budget_bytes: usize, settings: IndexSettings, files: Files) -> Self {
         let (table, files) = (Arc::new(Tables::new(budget_bytes)), Arc::new(files));
         let settings = settings.within(budget_bytes);
-        let upkeep = Upkeep::new(settings, Arc::clone(&table), Arc::clone(&files));
+        let choices = Arc::new(Choices::default());
+        let upkeep = Upkeep::new(settings, Arc::clone(&choices), Arc::clone(&table), Arc::clone(&files));
         let loader = Loader {
             table: Arc::clone(&table),
             batches: Batches::default(),
             files,
             settings,
+            choices: Arc::clone(&choices),
             files_failed: AtomicUsize::new(0),
         };
-        Self { table, loader, upkeep }
+        Self { table, loader, upkeep, choices }
+    }
+
+    /// Chooses an index for a space. Of two choices the one with the higher version counts, whichever comes first. Where
+    /// it changes something, the image is loaded anew with the next recall, for vectors may have to move.
+    pub fn choose(&self, space: &SpaceKey, choice: IndexChoice, version: u64) {
+        if self.choices.note(space, choice, version) {
+            self.forgotten(space);
+        }
     }
 
     /// Announces a batch, before it is written to the store.
@@ -210,7 +223,7 @@ impl Spaces {
             is_second = true;
         };
         let image = self.loader.run(&load, state, deadline)?;
-        if image.read().wants_upkeep(self.upkeep.settings()) {
+        if image.read().wants_upkeep(&self.upkeep.settings_of(space)) {
             self.upkeep.ask(space, &image);
         }
         Ok(image)
@@ -348,7 +361,7 @@ impl Spaces {
 
     /// Counts what an image has after a change, and sees to its indices.
     fn count(&self, space: &SpaceKey, image: &SharedImage, writing: RwLockWriteGuard<'_, Image>) {
-        let wants_upkeep = writing.wants_upkeep(self.upkeep.settings());
+        let wants_upkeep = writing.wants_upkeep(&self.upkeep.settings_of(space));
         // Under the image's lock: what is counted last is what it has.
         let mut table = self.table.lock();
         table.resize(space, image, writing.size(), writing.is_wasteful());

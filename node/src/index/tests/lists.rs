@@ -28,7 +28,7 @@ fn open(dir: &Path) -> Spaces {
     Spaces::open(1 << 30, settings, dir).unwrap()
 }
 
-fn index(image: &SharedImage) -> &'static str {
+pub(super) fn index(image: &SharedImage) -> &'static str {
     let vector = vector(3);
     image.read().search(&Query { profile: Profile::Ebbinghaus, ..plain(&vector) }).unwrap().index
 }

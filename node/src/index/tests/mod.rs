@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod blocks;
+mod chosen;
 mod graph_files;
 mod graphs;
 mod history;

@@ -37,7 +37,9 @@ fn sees(seq: u64, row: &IndexRow, asked: &Question) -> bool {
             return *held;
         }
         let known = row.created_us <= recorded_us && row.retracted_us.is_none_or(|at| at > recorded_us);
-        let begun = row.event_us <= valid_us && row.valid_from_us.is_none_or(|from_us| from_us <= valid_us);
+        let is_timeless = row.valid_from_us.is_none() && row.event_us == row.created_us;
+        let begun = is_timeless
+            || row.event_us <= valid_us && row.valid_from_us.is_none_or(|from_us| from_us <= valid_us);
         return known && begun && row.valid_to_us.is_none_or(|to_us| to_us > valid_us);
     }
     match asked.conflicts {

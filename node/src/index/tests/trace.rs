@@ -51,6 +51,28 @@ fn what_a_query_may_not_see_is_told_by_its_reason() {
     let held = HashMap::new();
     let then = Query { as_of: Some(AsOf { valid_us: -1, recorded_us: -1, held: &held }), ..query };
     assert_eq!(trace(&image, &then, 6).sight, Sight::NotThen);
+    // What states nothing and names no time may always have been so, as far as it was recorded by then.
+    let then = Query { as_of: Some(AsOf { valid_us: -1, recorded_us: i64::MAX, held: &held }), ..query };
+    assert_eq!(trace(&image, &then, 6).sight, Sight::Seen);
+}
+
+#[test]
+fn what_happened_later_was_not_so_before() {
+    let image = image(&[
+        IndexRow { created_us: 9, event_us: 9, ..row("timeless", "the tea is green") },
+        IndexRow { created_us: 9, event_us: 5, ..row("event", "we had tea") },
+        IndexRow { created_us: 9, event_us: 9, valid_from_us: Some(9), ..row("fact", "I like tea") },
+    ]);
+    let held = HashMap::new();
+    let sights = |valid_us, recorded_us| {
+        let as_of = Some(AsOf { valid_us, recorded_us, held: &held });
+        let query = Query { text: "tea", log_now_us: 20, now_us: 20, as_of, ..Query::default() };
+        [1, 2, 3].map(|seq| trace(&image, &query, seq).sight == Sight::Seen)
+    };
+    assert_eq!(sights(1, i64::MAX), [true, false, false]);
+    assert_eq!(sights(6, i64::MAX), [true, true, false]);
+    assert_eq!(sights(9, i64::MAX), [true, true, true]);
+    assert_eq!(sights(9, 8), [false, false, false], "nobody knew it yet");
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Shared collections through the public interface.
 
+mod agreed;
 mod ending;
 mod placing;
 mod recall;
+mod settings;
 mod transfer;
+mod whole;
 
 use crate::access::grant;
 use crate::common::{Api, Letters, Options, TENANT, World};
@@ -102,8 +105,18 @@ async fn a_collection_has_a_shape_for_life() {
         ("c", json!({"embedding_model": "m", "dims": 70_000}), "dims"),
         ("c", json!({"dims": 3}), "dims"),
         ("c", json!({"embedding_model": "letters-for-tests", "dims": 3}), "dims"),
-        ("c", json!({"index": "ivf"}), "index"),
+        ("c", json!({"index": "IVF"}), "index"),
+        ("c", json!({"index": 1}), "index"),
+        ("c", json!({"index": {"kind": "ivf"}}), "index"),
         ("c", json!({"retention": 1}), "retention"),
+        ("c", json!({"retention": "30d"}), "retention"),
+        ("c", json!({"retention": [1]}), "retention"),
+        ("c", json!({"retention": {}}), "retention.ttl_s"),
+        ("c", json!({"retention": {"ttl_s": 0}}), "retention.ttl_s"),
+        ("c", json!({"retention": {"ttl_s": -1}}), "retention.ttl_s"),
+        ("c", json!({"retention": {"ttl_s": 1e300}}), "retention.ttl_s"),
+        ("c", json!({"retention": {"ttl_s": 3_153_600_001_u64}}), "retention.ttl_s"),
+        ("c", json!({"retention": {"ttl_s": 9, "days": 1}}), "retention.days"),
         ("c", json!({"shards": 1}), "shards"),
         ("a%00b", json!({}), "collection"),
         ("a%0Ab", json!({}), "collection"),

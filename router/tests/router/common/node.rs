@@ -6,7 +6,7 @@ use holdfast_core::access::{Access, ApiKeyRow, ClusterRow, Rights, TenantRow};
 use holdfast_core::apply::{Position, apply};
 use holdfast_core::codec::Stored;
 use holdfast_core::collection::CollectionRow;
-use holdfast_core::command::{Command, MetaCommand};
+use holdfast_core::command::{Command, MetaCommand, Write};
 use holdfast_core::keys::{self, meta};
 use holdfast_core::outcome::Outcome;
 use holdfast_core::shard_map::ShardMap;
@@ -46,6 +46,10 @@ pub struct Cluster {
     pub silent_shard: AtomicU16,
     /// A shard of which searches only hear that it has no leader, at once; 0 for none.
     pub refusing_shard: AtomicU16,
+    /// The index that each search wanted, with the version of the wish.
+    pub wished: Mutex<Vec<Option<(String, u64)>>>,
+    /// By what the last search was scored: profile, weights, tau.
+    pub scored_by: Mutex<(String, Option<[f32; 4]>, Option<f64>)>,
     /// Who owns which slot.
     pub map: Mutex<ShardMap>,
     /// The epoch of the map that nodes tell; those that refuse know the newest one.
@@ -67,6 +71,8 @@ pub enum Fault {
     OneWrite,
     /// Does one write and answers it, then is as [`Fault::CutOff`].
     OneWriteThenCutOff,
+    /// The same with two.
+    TwoWritesThenCutOff,
     /// Says that it leads not, and names nobody.
     Lost,
     /// As [`Fault::Lost`], for the meta group alone.
@@ -122,6 +128,8 @@ impl Cluster {
             applied: AtomicUsize::new(0),
             silent_shard: AtomicU16::new(0),
             refusing_shard: AtomicU16::new(0),
+            wished: Mutex::default(),
+            scored_by: Mutex::default(),
             map: Mutex::new(ShardMap::initial(SHARDS)),
             told_epoch: AtomicU64::new(u64::MAX),
         });
@@ -286,7 +294,8 @@ impl Service {
             | Fault::LoseAnswer
             | Fault::MetaLost
             | Fault::OneWrite
-            | Fault::OneWriteThenCutOff => {}
+            | Fault::OneWriteThenCutOff
+            | Fault::TwoWritesThenCutOff => {}
         }
         if leader == self.node.id {
             return Ok(());
@@ -338,7 +347,8 @@ impl Node for Service {
             Command::Space(command) => {
                 access.check(&command.space, Rights::WRITE).map_err(refused)?;
                 self.own(&command.space, request.group)?;
-                assert!(command.idempotency.is_some(), "every write can be repeated");
+                let is_claim = matches!(command.write, Write::Claim(_));
+                assert!(is_claim || command.idempotency.is_some(), "every write can be repeated");
             }
             Command::Meta(_) => assert_eq!(request.group, 0),
             Command::Sweep { .. } | Command::HashPoint | Command::Tenant(_) => panic!("a leader's own"),
@@ -351,6 +361,7 @@ impl Node for Service {
             }
             Fault::OneWrite => self.node.set(Fault::Silent),
             Fault::OneWriteThenCutOff => self.node.set(Fault::CutOff),
+            Fault::TwoWritesThenCutOff => self.node.set(Fault::OneWriteThenCutOff),
             _ => {}
         }
         let outcome = outcome.encode().unwrap();
@@ -390,6 +401,10 @@ impl Node for Service {
         self.may_read(request.read.as_ref()).await?;
         let space = self.space(request.access.clone(), request.space.clone())?;
         self.answers(&space).await?;
+        let wish = request.index.as_ref().map(|wish| (wish.kind.clone(), wish.version));
+        self.cluster.wished.lock().unwrap().push(wish);
+        let weights = request.weights.map(|w| [w.relevance, w.recency, w.importance, w.frequency]);
+        *self.cluster.scored_by.lock().unwrap() = (request.profile.clone(), weights, request.tau_hours);
         let read = request.read;
         let (response, seen) = self.read(&space, read, |state| reads::recall(state, &space, &request))?;
         Ok(Response::new(v1::RecallResponse { seen, ..response }))
@@ -504,8 +519,11 @@ impl Node for Service {
             What::Tenants(_) => all(meta::tenants()),
             What::Cluster(_) => one(meta::cluster()),
             What::FactRules(tenant) => one(meta::fact_rules(&tenant)),
+            What::Scoring(tenant) => one(meta::scoring(&tenant)),
             What::Collection(of) => one(meta::collection(&of.tenant, &of.name)),
             What::CollectionsOf(tenant) => all(meta::collections(&tenant)),
+            What::CollectionSettings(of) => one(meta::collection_settings(&of.tenant, &of.name)),
+            What::SettingsOfCollections(tenant) => all(meta::settings_of_collections(&tenant)),
             What::KeysOf(keys) => all(meta::api_keys())
                 .into_iter()
                 .filter(|row| {

@@ -250,6 +250,7 @@ pub fn recall(
     let terms = analyze_query(&request.query).terms;
     let beside = request.beside.unwrap_or_default();
     let (mut results, mut constraints, mut stating) = (Vec::new(), Vec::new(), Vec::new());
+    let traced = request.trace.as_ref().map(|id| traced(state, space, id));
     let all = rows(state, space);
     let scored = all.len() as u64;
     for (_, index) in all {
@@ -286,6 +287,17 @@ pub fn recall(
         found.truncate(k as usize);
         found
     };
+    let standing = request.above.map(|score| v1::Standing {
+        above: results.iter().filter(|found| found.score > score).count() as u64,
+        passing: results.len() as u64,
+    });
+    let traced = traced.map(|traced| {
+        let of =
+            |found: &&v1::Scored| found.memory.as_ref().map(|memory| &memory.id) == request.trace.as_ref();
+        let scored = results.iter().find(of).cloned();
+        let fate = if scored.is_some() { v1::Fate::Scored.into() } else { traced.fate };
+        v1::Traced { rank: 1, passing: results.len() as u64, scored, fate, ..traced }
+    });
     Ok(v1::RecallResponse {
         results: first(results, request.top_k),
         exact: true,
@@ -297,8 +309,16 @@ pub fn recall(
         constraints: first(constraints, beside.constraints),
         constraints_total,
         stating: first(stating, beside.stating),
-        traced: None,
+        traced,
+        standing,
     })
+}
+
+/// What is known of a memory that is not found.
+fn traced(state: &BTreeState, space: &SpaceKey, id: &str) -> v1::Traced {
+    let grave: Option<TombstoneRow> = row(state, &keys::tombstone::key(space, id));
+    let fate = if grave.is_some() { v1::Fate::Deleted } else { v1::Fate::Unknown };
+    v1::Traced { fate: fate.into(), at_us: grave.map(|grave| grave.deleted_us), ..v1::Traced::default() }
 }
 
 fn score(
