@@ -162,7 +162,7 @@ impl Search<'_> {
         filter: &Filter,
         work: impl Fn(&Image, &Query<'_>) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        let Self { rows, request, trace, deadline, metrics } = *self;
+        let Self { rows, request, trace, deadline, .. } = *self;
         let (state, space, settings) = (rows.state(), rows.space(), rows.settings());
         let vector_model = model_number(settings, request)?;
         let terms = analyze_query(&request.query).terms;
@@ -220,6 +220,17 @@ impl Search<'_> {
             speakers: request.pool.as_ref().map(|pool| pool.speakers.as_slice()),
             ..Query::default()
         };
+        self.look(&query, work)
+    }
+
+    /// Loads the image of the space if it has to be, and does `work` with a query on it.
+    fn look<T>(
+        &self,
+        query: &Query<'_>,
+        work: impl Fn(&Image, &Query<'_>) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let Self { rows, request, deadline, metrics, .. } = *self;
+        let (state, space) = (rows.state(), rows.space());
         if let Some(wish) = &request.index {
             state.spaces().choose(space, index_choice(&wish.kind)?, wish.version);
         }
@@ -228,7 +239,7 @@ impl Search<'_> {
         let image = load()?;
         metrics.step(Step::Load, loading);
         let read = |image: &SharedImage| match image.read_until(deadline) {
-            Some(image) => Ok((work(&image, &query), image.is_damaged())),
+            Some(image) => Ok((work(&image, query), image.is_damaged())),
             None => Err(refusals::too_late("waiting for the space")),
         };
         let (answer, is_damaged) = read(&image)?;

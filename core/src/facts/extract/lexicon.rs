@@ -361,7 +361,7 @@ pub(super) fn is_animal(object: &[Token]) -> bool {
     let text = joined(object);
     let last = object.last().map_or("", |token| token.low.as_str());
     let named = |word: &&str| if word.is_ascii() { last == *word } else { text.ends_with(word) };
-    MEAT.iter().chain(FISH).chain(DAIRY_EGGS).any(|word| named(&word))
+    MEAT.iter().chain(FISH).chain(DAIRY_EGGS).any(named)
 }
 
 /// Whether this is by itself the name of what [`is_animal`] knows.

@@ -96,7 +96,7 @@ impl Search<'_> {
             let named = bound.object.clone().map_or(0, |range| health::pieces(&clause[range]).len());
             let is_more = rule.need.is_of_harm() && named > statements.len();
             let believed = self.supposed == Supposed::No || importance < HARD_CONSTRAINT;
-            (believed && !statements.is_empty()).then(|| Extracted {
+            (believed && !statements.is_empty()).then_some(Extracted {
                 statements,
                 whole: !says_more && !is_more,
                 importance: Some(importance),

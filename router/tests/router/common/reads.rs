@@ -230,6 +230,16 @@ pub fn stats(state: &BTreeState, space: &SpaceKey, request: &v1::RecallRequest) 
     }
 }
 
+fn is_visible(index: &IndexRow, request: &v1::RecallRequest) -> bool {
+    let current = index.status == Status::Active
+        && index.valid_to_us.is_none_or(|to_us| to_us > request.now_us)
+        && !(index.older
+            && index.importance < HARD_CONSTRAINT
+            && request.conflicts() == v1::Conflicts::Latest);
+    let shown = request.conflicts() == v1::Conflicts::All && index.status != Status::Merged;
+    request.include_deprecated || shown || current
+}
+
 /// Ranks by shared terms and cosine: enough to see that the right things arrive.
 pub fn recall(
     state: &BTreeState,
@@ -257,14 +267,7 @@ pub fn recall(
         if index.chunked {
             continue;
         }
-        let current = index.status == Status::Active
-            && index.valid_to_us.is_none_or(|to_us| to_us > request.now_us)
-            && !(index.older
-                && index.importance < HARD_CONSTRAINT
-                && request.conflicts() == v1::Conflicts::Latest);
-        let shown = request.conflicts() == v1::Conflicts::All && index.status != Status::Merged;
-        let visible = request.include_deprecated || shown || current;
-        if !visible {
+        if !is_visible(&index, request) {
             continue;
         }
         let found = score(state, space, request, &terms, &index);
