@@ -113,6 +113,7 @@ impl Search<'_> {
             Act::State | Act::Alone if cues::corrects(&self.sentence.tokens) && turned.is_none() => {
                 vec![Claim { mode: Mode::Correct, ..claim }]
             }
+            Act::State if turned.is_none() && self.tells_once(rule, clause) => eaten(claim, clause, bound),
             Act::State | Act::Denied | Act::Forbidden | Act::Alone => {
                 let known = self.registry.find(&claim.fact.predicate).arity != Arity::Unknown;
                 // What is over is not over for a day.
@@ -253,6 +254,21 @@ impl Search<'_> {
         }
     }
 
+    /// Whether "I eat peanuts" is likelier of one time than of what somebody eats from now on: where it is told what came
+    /// of it (我吃花生了，送医院了), and no word says that it has changed. It must not end that they are not eaten.
+    fn tells_once(&self, rule: &Rule, clause: &[Token]) -> bool {
+        let sentence = &self.sentence.tokens;
+        let words = |tokens: &[Token]| tokens.iter().filter(|token| !tokens::is_mark(token)).count();
+        let lasts = cues::tells_change(sentence)
+            || sentence.iter().any(|token| matches!(token.low.as_str(), "again" | "又"));
+        let came_of_it = clause.iter().any(|token| CAME_OF_IT.contains(&token.low.as_str()))
+            // For a day is told with the day, and ends with it.
+            || words(sentence) > words(clause) && cues::holds_until(sentence, self.saying.event_us).is_none();
+        matches!(rule.need, Need::Meal | Need::KnownFood)
+            && !lasts
+            && (clause.last().is_some_and(|token| token.low.ends_with('了')) || came_of_it)
+    }
+
     /// Whether a clause is all that the text says.
     fn is_all(&self, clause: &[Token]) -> bool {
         let (Some(first), Some(last)) = (clause.first(), clause.last()) else { return false };
@@ -269,6 +285,10 @@ impl Search<'_> {
     }
 }
 
+/// Behind what was eaten: what came of it.
+const CAME_OF_IT: [&str; 12] =
+    ["get", "gets", "got", "end", "ended", "feel", "felt", "vomit", "itch", "swell", "die", "throw"];
+
 fn for_a_while(window: Option<(i64, String)>) -> Mode {
     window.map_or(Mode::State, |(until_us, reason)| Mode::Override { until_us, reason })
 }
@@ -282,7 +302,8 @@ fn eaten(claim: Claim, clause: &[Token], bound: &Bound) -> Vec<Claim> {
         let fact = Fact { predicate: "diet".into(), ..claim.fact.clone() };
         claims.push(Claim { fact, mode: Mode::Evidence { against }, form: None, ..claim.clone() });
     }
-    let fact = Fact { predicate: "eats".into(), ..claim.fact.clone() };
+    let predicate = if claim.fact.predicate == "drinks" { "drinks" } else { "eats" };
+    let fact = Fact { predicate: predicate.into(), ..claim.fact.clone() };
     let against = vec!["no".to_owned()];
     claims.push(Claim { fact, mode: Mode::Evidence { against }, ..claim });
     claims

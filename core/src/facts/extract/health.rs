@@ -48,8 +48,13 @@ pub(super) fn medicine(tokens: &[Token]) -> Option<Range<usize>> {
     let names = (0..=most).filter(|at| (1..=NAME_TOKENS_MAX).contains(&(tokens.len() - at)));
     // 二甲双胍 begins with a number, and is a name all the same.
     let exact = names.clone().find(|at| is_any(MEDICINES, &joined(&tokens[*at..])));
-    let at = exact.or_else(|| names.rev().find(|at| is_medicine(&tokens[*at..])))?;
-    Some(at..tokens.len())
+    if let Some(at) = exact.or_else(|| names.rev().find(|at| is_medicine(&tokens[*at..]))) {
+        return Some(at..tokens.len());
+    }
+    // The dose may stand behind the name, as on a prescription: it begins with its number.
+    let number = tokens.iter().position(|token| token.low.starts_with(|c: char| c.is_ascii_digit()))?;
+    let (name, dose) = tokens.split_at(number);
+    if dose.iter().all(is_dose) { medicine(name) } else { None }
 }
 
 fn is_medicine(name: &[Token]) -> bool {
@@ -266,6 +271,9 @@ mod tests {
         for (text, name) in [
             ("warfarin", "warfarin"),
             ("5 mg of warfarin", "warfarin"),
+            ("warfarin 5 mg", "warfarin"),
+            ("my metformin 500 mg tablets", "metformin"),
+            ("华法林5毫克", "华法林"),
             ("two 500 mg paracetamol", "paracetamol"),
             ("my blood pressure pills", "blood pressure pills"),
             ("Rosuvastatin", "rosuvastatin"),

@@ -167,3 +167,35 @@ fn evidence_is_found_in_every_order_of_words() {
     }
     assert_eq!(stated("我昨天搬到北京了"), stated("昨天我搬到北京了"));
 }
+
+/// That somebody ate what they must not, and what came of it, is no word that they may.
+#[test]
+fn what_was_eaten_once_ends_no_rule() {
+    let state = |text: &str| {
+        let statements = extracted(text).statements.into_iter();
+        statements.filter(|statement| matches!(statement.mode, Mode::State)).count()
+    };
+    for text in [
+        "我吃花生了，送医院了",
+        "我吃花生了，是误吃的",
+        "我昨天吃花生了，送医院了",
+        "我吃花生，然后进了急诊",
+        "我喝牛奶了，拉肚子",
+        "我吃猪肉了。",
+        "I eat peanuts and I end up in hospital.",
+        "I eat peanuts, I die.",
+        "I drink milk and get cramps.",
+        "I eat pork, but only by mistake.",
+    ] {
+        assert_eq!(state(text), 0, "{text}: {:?}", extracted(text).statements);
+    }
+    for text in [
+        "I eat pork.",
+        "I eat pork again, my doctor agrees",
+        "我现在吃猪肉了",
+        "我吃猪肉",
+        "I drink milk now, and like it",
+    ] {
+        assert_eq!(state(text), 1, "{text}: {:?}", extracted(text).statements);
+    }
+}
