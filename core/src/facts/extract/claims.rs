@@ -216,8 +216,12 @@ impl Search<'_> {
             });
         // "Cannot take" and "avoid" deny that something is taken, and end nothing.
         let ends = rule.act != Act::Forbidden;
+        // What was not so once may be so now; what was stopped then has been stopped.
+        let of_once = rule.need != Need::Medicine && lexicon::tells_past(sentence);
         unknown
             || lexicon::is_hearsay(sentence)
+            || ends && of_once
+            || TAKEN_BACK.iter().any(|words| self.text.to_lowercase().contains(words))
             || ends
                 && (!lexicon::is_stated(sentence)
                     || health::says_less_than_over(sentence)
@@ -254,19 +258,18 @@ impl Search<'_> {
         }
     }
 
-    /// Whether "I eat peanuts" is likelier of one time than of what somebody eats from now on: where it is told what came
-    /// of it (我吃花生了，送医院了), and no word says that it has changed. It must not end that they are not eaten.
+    /// Whether "I eat peanuts" may be of one time, and not of what somebody eats from now on (我吃花生了，送医院了): where
+    /// no word says that it has changed, and it is not told for a day. It must not end that they are not eaten.
     fn tells_once(&self, rule: &Rule, clause: &[Token]) -> bool {
         let sentence = &self.sentence.tokens;
-        let words = |tokens: &[Token]| tokens.iter().filter(|token| !tokens::is_mark(token)).count();
-        let lasts = cues::tells_change(sentence)
-            || sentence.iter().any(|token| matches!(token.low.as_str(), "again" | "又"));
-        let came_of_it = clause.iter().any(|token| CAME_OF_IT.contains(&token.low.as_str()))
-            // For a day is told with the day, and ends with it.
-            || words(sentence) > words(clause) && cues::holds_until(sentence, self.saying.event_us).is_none();
-        matches!(rule.need, Need::Meal | Need::KnownFood)
-            && !lasts
-            && (clause.last().is_some_and(|token| token.low.ends_with('了')) || came_of_it)
+        let has =
+            |tokens: &[Token], words: &[&str]| tokens.iter().any(|token| words.contains(&token.low.as_str()));
+        // Who is eating it now does so at this moment.
+        let is_under_way = has(clause, &["eating", "drinking"]) || joined(clause).contains("正在");
+        let lasts = has(sentence, &["again", "又"]) || cues::tells_change(sentence) && !is_under_way;
+        let is_for_a_while = cues::holds_until(sentence, self.saying.event_us).is_some();
+        let is_over = clause.last().is_some_and(|token| token.low.ends_with('了'));
+        matches!(rule.need, Need::Meal | Need::KnownFood) && !lasts && (is_over || !is_for_a_while)
     }
 
     /// Whether a clause is all that the text says.
@@ -285,9 +288,9 @@ impl Search<'_> {
     }
 }
 
-/// Behind what was eaten: what came of it.
-const CAME_OF_IT: [&str; 12] =
-    ["get", "gets", "got", "end", "ended", "feel", "felt", "vomit", "itch", "swell", "die", "throw"];
+/// Somewhere in a text: that what it says is not so.
+const TAKEN_BACK: [&str; 8] =
+    ["kidding", "joking", "i lied", "that's wrong", "that is wrong", "开玩笑", "骗你", "逗你"];
 
 fn for_a_while(window: Option<(i64, String)>) -> Mode {
     window.map_or(Mode::State, |(until_us, reason)| Mode::Override { until_us, reason })

@@ -207,8 +207,9 @@ pub(super) const LESS_THAN_OVER: &[&str] = &[
     "severely", "deathly", "badly", "highly", "very", "extremely", "terribly", "mildly", "slightly", "violently", "always", "usually", "even", "normally",
     "generally", "mostly", "mainly", "only", "just", "really", "quite", "pretty", "so", "simply", "honestly", "totally", "officially", "both", "definitely", "severe", "bad", "serious",
     "mild", "strong", "deadly", "life-threatening", "often", "again", "today", "tonight", "week", "moment", "now", "while", "temporarily", "think", "yet",
+    "supposedly", "apparently", "allegedly", "kidding", "joking", "lied", "false", "back",
 ];
-pub(super) const LESS_THAN_OVER_CJK: &str = "总每天日时期需都太很常老随乱只仅光怎够暂先";
+pub(super) const LESS_THAN_OVER_CJK: &str = "总每天日时期需都太很常老随乱只仅光怎够暂先吧又";
 
 /// In a sentence that denies that something is eaten: words of some time.
 #[rustfmt::skip]
