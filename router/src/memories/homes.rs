@@ -167,8 +167,9 @@ fn used_elsewhere() -> Error {
 
 /// The answer to a repetition that would store a memory where it belonged when the request was made first.
 fn moved_since() -> Error {
-    let detail = "another write has taken an id of this request elsewhere since it was made first, so that it cannot be \
-                  answered as then; read the memory, and make a new key";
+    let detail = "another write has taken an id of this request to another partition of the collection, or had it there \
+                  within the last twenty minutes; nothing was done; read the memory, and make a new key; if it is \
+                  gone, write it without a key, or later";
     Error::new(ErrorCode::Conflict, detail).at("Idempotency-Key")
 }
 
